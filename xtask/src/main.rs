@@ -40,13 +40,17 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &[String]) -> Result<(), String> {
-    let workspace = Workspace::open()?;
     let (task, rest) = arguments.split_first().ok_or_else(usage)?;
+    let workspace = Workspace::open()?;
     match (task.as_str(), rest) {
         ("demo", rest) => launch::demo(rest),
         ("test", rest) => verify::run(&workspace, rest),
         ("bench", rest) => launch::bench(&workspace, rest),
         ("tidy" | "arrows", []) => verify::run(&workspace, arguments),
+        ("help" | "--help" | "-h", _) => {
+            println!("{}", usage());
+            Ok(())
+        }
         _ => Err(usage()),
     }
 }

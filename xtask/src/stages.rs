@@ -157,6 +157,10 @@ fn package(workspace: &Workspace) -> Outcome {
     for package in workspace.publishable() {
         command.args(["--package", package.name()]);
     }
+    // An archive has no profiles; with ours, what the tests have built of others is not built again.
+    if let Some(debug) = workspace.manifest.value(&["profile", "dev", "debug"]) {
+        command.env("CARGO_PROFILE_DEV_DEBUG", debug);
+    }
     run(workspace, &mut command)
 }
 
