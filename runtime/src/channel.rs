@@ -30,6 +30,8 @@ pub(crate) enum Item {
     Barrier(Barrier),
     /// The checkpoint was given up upstream: do not wait for its barrier.
     Cancel(CheckpointId),
+    /// No more records will come. Barriers still may.
+    EndOfData,
 }
 
 /// Records of one edge. A type of its own, so that it can be erased and found again.

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use cutwater_keygroups::{Key, KeyHash, MaxParallelism};
+use cutwater_keygroups::{Assignment, Key, KeyHash};
 
 use crate::{
     channel::{Batch, Item, Sender},
@@ -75,6 +75,7 @@ impl<T: Send + 'static> Outputs<T> {
             Visit::Flush => self.flush(),
             Visit::Barrier(barrier) => self.send_all(|| Item::Barrier(*barrier)),
             Visit::Cancel(checkpoint) => self.send_all(|| Item::Cancel(*checkpoint)),
+            Visit::EndOfData => self.send_all(|| Item::EndOfData),
             Visit::Snapshot(_)
             | Visit::Completed(_)
             | Visit::Aborted(_)
@@ -101,23 +102,19 @@ impl<T: Send + 'static> Lane<T> {
 /// Sends each record to the subtask that owns its key's group.
 pub(crate) struct KeyExchange<K, T, F> {
     key_of: Arc<F>,
-    max_parallelism: MaxParallelism,
-    /// The owner of each key group.
-    owners: Vec<u16>,
+    assignment: Assignment,
     outputs: Outputs<Keyed<K, T>>,
 }
 
 impl<K: Key, T, F> KeyExchange<K, T, F> {
     pub(crate) fn new(
         key_of: Arc<F>,
-        owners: Vec<u16>,
-        max_parallelism: MaxParallelism,
+        assignment: Assignment,
         outputs: Outputs<Keyed<K, T>>,
     ) -> Self {
         Self {
             key_of,
-            max_parallelism,
-            owners,
+            assignment,
             outputs,
         }
     }
@@ -125,11 +122,11 @@ impl<K: Key, T, F> KeyExchange<K, T, F> {
 
 impl<K: Key, T: Send + 'static, F: Fn(&T) -> K> Stage<T> for KeyExchange<K, T, F> {
     fn process(&mut self, batch: &mut Vec<T>) -> TaskResult {
+        let max_parallelism = self.assignment.max_parallelism();
         for record in batch.drain(..) {
             let key = (self.key_of)(&record);
             let hash = key.key_hash();
-            let group = K::GROUPING.group(hash, self.max_parallelism);
-            let target = self.owners[usize::from(group.get())];
+            let target = self.assignment.owner(K::GROUPING.group(hash, max_parallelism));
             self.outputs
                 .push(usize::from(target), Keyed { hash, key, record })?;
         }

@@ -164,6 +164,7 @@ impl<S: Source> SourceHead for Head<S> {
             Visit::Flush
             | Visit::Barrier(_)
             | Visit::Cancel(_)
+            | Visit::EndOfData
             | Visit::Aborted(_)
             | Visit::Released(_) => {}
         }

@@ -36,6 +36,8 @@ pub(crate) enum Visit<'a> {
     Barrier(Barrier),
     /// Tell every outgoing channel that the checkpoint was given up.
     Cancel(CheckpointId),
+    /// Tell every outgoing channel that no more records will come.
+    EndOfData,
     /// Fix the state as of now.
     Snapshot(&'a mut Snapshots),
     /// The checkpoint is complete.
@@ -62,9 +64,8 @@ pub(crate) struct OperatorSnapshot {
     pub(crate) operator: Vec<u8>,
     /// A source's splits with their positions.
     pub(crate) splits: Option<Vec<u8>>,
-    /// A sink's transactions, and what its writer needs again.
+    /// A sink's transactions. What its writer needs again is its operator state.
     pub(crate) prepared: Vec<Prepared>,
-    pub(crate) writer: Vec<Vec<u8>>,
 }
 
 /// Why a task stops.

@@ -182,10 +182,9 @@ impl<T: Record> Stream<T> {
         KeyedStream {
             stream: self.clone(),
             connect: Arc::new(move |context, senders| {
-                let owners = context.owners(senders.len());
+                let assignment = context.assignment(senders.len());
                 let outputs = Outputs::<Keyed<K, T>>::new(senders, context.batch_size());
-                let max_parallelism = context.max_parallelism;
-                let exchange = KeyExchange::new(Arc::clone(&key), owners, max_parallelism, outputs);
+                let exchange = KeyExchange::new(Arc::clone(&key), assignment, outputs);
                 AnyStage::new::<T>(exchange)
             }),
             key: PhantomData,

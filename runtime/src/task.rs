@@ -22,7 +22,7 @@ use cutwater_barrier::{
     coordinate::TaskId,
     stats::TaskStats,
 };
-use cutwater_keygroups::MaxParallelism;
+use cutwater_keygroups::{Assignment, MaxParallelism};
 use cutwater_sink_2pc::Input;
 use cutwater_source::Status;
 
@@ -60,8 +60,8 @@ pub(crate) enum Report {
     Running,
     /// Its reader has nothing to read.
     SplitsRequested,
-    /// Its reader has read everything there will be.
-    InputEnded,
+    /// It has processed all the input there will be.
+    Drained,
     /// Its part of a checkpoint is in the store.
     Acked {
         checkpoint: CheckpointId,
@@ -104,9 +104,12 @@ impl TaskContext {
             .expect("an edge between tasks has channels and is connected once")
     }
 
-    /// The owner of each key group when `targets` subtasks share them.
-    pub(crate) fn owners(&self, targets: usize) -> Vec<u16> {
-        crate::restore::owners(targets, self.max_parallelism)
+    /// Who owns which key groups when `targets` subtasks share them.
+    pub(crate) fn assignment(&self, targets: usize) -> Assignment {
+        u16::try_from(targets)
+            .ok()
+            .and_then(|targets| Assignment::contiguous(targets, self.max_parallelism).ok())
+            .expect("the parallelism was checked against the max parallelism")
     }
 }
 
@@ -142,6 +145,7 @@ impl Task {
             id,
             attempt,
             gate,
+            open_channels: ports.len(),
             ports,
             inputs,
             reading: source.is_some(),
@@ -204,6 +208,8 @@ struct Running {
     attempt: Arc<Attempt>,
     gate: Arc<Gate<Control>>,
     ports: Vec<usize>,
+    /// How many channels have not delivered their end of data.
+    open_channels: usize,
     /// One for each input of the head; none for a source.
     inputs: Vec<Box<dyn Port>>,
     source: Option<Box<dyn SourceHead>>,
@@ -267,10 +273,16 @@ impl Running {
             }
             Status::Finished => {
                 self.reading = false;
-                self.attempt.report(self.id, Report::InputEnded);
+                self.drained()?;
                 Some(None)
             }
         })
+    }
+
+    fn drained(&mut self) -> TaskResult {
+        self.visit(&mut Visit::EndOfData)?;
+        self.attempt.report(self.id, Report::Drained);
+        Ok(())
     }
 
     fn control(&mut self, control: Control) -> TaskResult<Next> {
@@ -293,10 +305,6 @@ impl Running {
                 self.uploads.cancel(checkpoint);
                 self.visit(&mut Visit::Aborted(checkpoint))?;
                 self.align(Event::Aborted { checkpoint })?;
-                if self.last == Some(checkpoint) {
-                    self.last = None;
-                    self.reading = self.source.is_some();
-                }
             }
         }
         Ok(Next::Continue)
@@ -320,6 +328,13 @@ impl Running {
                 channel: Channel(channel),
                 checkpoint,
             }),
+            Item::EndOfData => {
+                self.open_channels -= 1;
+                if self.open_channels == 0 {
+                    self.drained()?;
+                }
+                Ok(())
+            }
         }
     }
 
