@@ -41,8 +41,11 @@ pub trait Committer: Send {
     /// [`Error::fenced`] if the target has already seen a newer generation.
     fn fence(&mut self, generation: Generation) -> impl Future<Output = Result<()>> + Send;
 
-    /// Undoes everything that generations before the fence left unfinished, at any parallelism,
-    /// except what [`CommitterContext::restored`](crate::CommitterContext::restored) names.
+    /// Undoes everything that generations before the fence left unfinished, at any parallelism.
+    ///
+    /// What [`CommitterContext::restored`](crate::CommitterContext::restored) names can still be
+    /// read by the writers that take it over. It too must be out of reach of its old writer, which
+    /// may have prepared it meanwhile, for a checkpoint that did not complete.
     fn sweep(&mut self) -> impl Future<Output = Result<()>> + Send;
 }
 

@@ -1,6 +1,6 @@
 //! Programs that `xtask` starts: cargo with the arguments that nobody wants to type.
 
-use std::{env, process::Command};
+use std::{env, ffi::OsStr, path::Path, process::Command};
 
 use crate::workspace::Workspace;
 
@@ -9,14 +9,17 @@ pub(crate) fn cargo() -> Command {
     Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
 
-/// Runs to the end, with our own input and output.
+/// Runs to the end, with our own input and output. The error says what to type to see it again.
 pub(crate) fn wait(command: &mut Command) -> Result<(), String> {
-    let shown = command.get_program().to_string_lossy().into_owned();
-    match command.status() {
-        Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(format!("{shown}: {status}")),
-        Err(error) => Err(format!("{shown}: cannot be started: {error}")),
-    }
+    let reason = match command.status() {
+        Ok(status) if status.success() => return Ok(()),
+        Ok(status) => status.to_string(),
+        Err(error) => format!("cannot be started: {error}"),
+    };
+    let program = Path::new(command.get_program()).file_name();
+    let words = program.into_iter().chain(command.get_args());
+    let words: Vec<_> = words.map(OsStr::to_string_lossy).collect();
+    Err(format!("`{}`: {reason}", words.join(" ")))
 }
 
 /// The main job. It stays in the caller's folder, so that `--data` means what the caller sees.
@@ -74,7 +77,16 @@ fn benches<'a>(workspace: &'a Workspace, chosen: Option<&str>) -> Vec<(&'a str, 
 
 #[cfg(test)]
 mod tests {
-    use super::{Workspace, benches};
+    use super::{Command, Workspace, benches, wait};
+
+    #[test]
+    fn a_program_that_fails_is_named_as_it_was_typed() {
+        let gone = wait(Command::new("/no-such-folder/no-such-tool").arg("--now")).unwrap_err();
+        assert!(
+            gone.starts_with("`no-such-tool --now`: cannot be started: "),
+            "{gone}"
+        );
+    }
 
     #[test]
     fn a_benchmark_is_chosen_by_package_folder_or_name() {

@@ -250,7 +250,7 @@ mod tests {
         let text = r#"
             [package]
             name = "x" # not a dependency
-            description = "a # in a string, and = too"
+            description = "a # in a string, = too, and a \" that [ does not end it"
             [dependencies]
             dotted.workspace = true
             plain = "1.0"
@@ -283,6 +283,7 @@ mod tests {
         for text in [
             "[dependencies]\nalias = { version = \"1\", package = \"real\" }",
             "[dependencies.alias]\nversion = \"1\"\npackage = \"real\"",
+            "dependencies = { alias = { version = \"1\", package = \"real\" } }",
             "[dependencies]\nalias.version = \"1\"\nalias.package = \"real\"",
         ] {
             let expected = Dependency {
