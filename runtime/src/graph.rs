@@ -74,11 +74,15 @@ pub(crate) enum Routing {
 /// Nodes that run on one thread, because only forward edges connect them.
 #[derive(Debug)]
 pub(crate) struct Chain {
-    /// The node whose input the task reads, then those chained to it.
+    /// The head, whose input the task reads, then those chained to it.
     pub(crate) nodes: Vec<NodeId>,
     pub(crate) parallelism: u16,
-    /// The edges into its head.
-    pub(crate) inputs: Vec<usize>,
+}
+
+impl Chain {
+    pub(crate) fn head(&self) -> NodeId {
+        self.nodes[0]
+    }
 }
 
 impl Graph {
@@ -147,7 +151,6 @@ impl Graph {
                 Chain {
                     nodes,
                     parallelism: self.parallelism_of(head, default_parallelism),
-                    inputs: self.inputs_of(head).collect(),
                 }
             })
             .collect()
@@ -172,19 +175,19 @@ impl Graph {
         }
     }
 
-    /// The channels of each input edge at the gate of one of the chain's subtasks.
+    /// The channels of each edge into `node` at the gate of one of its subtasks.
     pub(crate) fn channel_ranges(
         &self,
-        chain: &Chain,
+        node: NodeId,
         default_parallelism: u16,
     ) -> Vec<(usize, Range<usize>)> {
         let mut start = 0;
-        let range = |&edge: &usize| {
+        let range = |edge: usize| {
             let channels = start..start + self.channels_of(edge, default_parallelism);
             start = channels.end;
             (edge, channels)
         };
-        chain.inputs.iter().map(range).collect()
+        self.inputs_of(node).map(range).collect()
     }
 
     /// Makes the stage behind `node`: chained consumers, exchanges, or several of them.

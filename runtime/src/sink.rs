@@ -22,6 +22,7 @@ use crate::{
     Error, ErrorKind, Result,
     attempt::Attempt,
     clock::Clock,
+    function::Subtask,
     stage::{AnyStage, OperatorSnapshot, Stage, TaskError, TaskResult, Visit},
     task::TaskContext,
 };
@@ -110,7 +111,8 @@ where
 
     fn make(&self, context: &mut TaskContext) -> Result<AnyStage> {
         let attempt = &context.attempt;
-        let restored = attempt.restored.writer_state(&self.uid, context.subtask);
+        let subtask = Subtask::new(context.subtask, context.parallelism);
+        let restored = attempt.restored.writer_state(&self.uid, subtask)?;
         let who = WriterContext::new(
             &attempt.job,
             &self.uid,

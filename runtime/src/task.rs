@@ -73,8 +73,8 @@ pub(crate) enum Report {
         checkpoint: CheckpointId,
         error: Error,
     },
-    /// It ended as the last checkpoint asked for.
-    Ended,
+    /// It ended, as the job's last checkpoint asked for.
+    Ended { last: CheckpointId },
     /// It failed, and with it the attempt.
     Failed(Error),
 }
@@ -125,7 +125,7 @@ pub(crate) struct Task {
 
 impl Task {
     /// Makes the operators and runs until the last checkpoint, a failure, or the attempt's end.
-    pub(crate) fn run(self) -> TaskResult {
+    pub(crate) fn run(self) -> TaskResult<CheckpointId> {
         let Self {
             id,
             head,
@@ -223,21 +223,20 @@ struct Running {
 }
 
 /// Whether the task's loop goes on.
-#[derive(Eq, PartialEq)]
 enum Next {
     Continue,
-    End,
+    End(CheckpointId),
 }
 
 impl Running {
-    fn run(&mut self) -> TaskResult {
+    fn run(&mut self) -> TaskResult<CheckpointId> {
         let flush_interval = self.attempt.settings.flush_interval;
         let mut flush_at = self.attempt.clock.instant() + flush_interval;
         loop {
             match self.gate.poll(|channel| self.alignment.is_blocked(channel))? {
                 Some(Received::Control(control)) => {
-                    if self.control(control)? == Next::End {
-                        return Ok(());
+                    if let Next::End(last) = self.control(control)? {
+                        return Ok(last);
                     }
                 }
                 Some(Received::Item { channel, item }) => self.item(channel, item)?,
@@ -298,7 +297,7 @@ impl Running {
             Control::Completed(checkpoint) => {
                 self.visit(&mut Visit::Completed(checkpoint))?;
                 if self.last == Some(checkpoint) {
-                    return Ok(Next::End);
+                    return Ok(Next::End(checkpoint));
                 }
             }
             Control::Aborted(checkpoint) => {
