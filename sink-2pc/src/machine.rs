@@ -39,6 +39,7 @@ pub struct Machine {
     pending: Pending,
     outstanding: Option<(CallId, Call)>,
     calls: u64,
+    newest_completed: Option<CheckpointId>,
     /// Completed checkpoints of which something is not confirmed yet, oldest first.
     unannounced: VecDeque<CheckpointId>,
     /// The oldest checkpoint whose transactions each undecided checkpoint names.
@@ -97,6 +98,7 @@ impl Machine {
             pending: Pending::restored(prepared),
             outstanding: None,
             calls: 0,
+            newest_completed: restored,
             unannounced: restored.into_iter().collect(),
             sealed: BTreeMap::new(),
             released: None,
@@ -144,7 +146,7 @@ impl Machine {
         }
         match self.stage {
             Stage::Fencing { at, .. } | Stage::Sweeping { at, .. } => Some(at),
-            Stage::Recovering | Stage::Running => self.pending.next_at(),
+            Stage::Recovering | Stage::Running => self.pending.next_at(self.guarantee),
             Stage::Failed => None,
         }
     }
@@ -190,9 +192,12 @@ impl Machine {
             self.effects.push_back(Effect::Released { before: oldest });
         }
         self.sealed.retain(|&sealed, _| sealed > checkpoint);
+        if self.newest_completed >= Some(checkpoint) {
+            return; // Again, or late: a newer one is announced already or will be.
+        }
+        self.newest_completed = Some(checkpoint);
         // A checkpoint that commits nothing of its own is announced together with the one before.
         match self.unannounced.back_mut() {
-            Some(last) if *last >= checkpoint => {}
             Some(last) if !self.pending.has_decided_after(*last) => *last = checkpoint,
             Some(_) | None => self.unannounced.push_back(checkpoint),
         }

@@ -115,6 +115,13 @@ impl Aligner {
         }
     }
 
+    /// The newest checkpoint that is over for this task: snapshotted or given up. Goes with the news
+    /// that the task has finished
+    /// ([`Finished`](crate::coordinate::Event::Finished)).
+    pub fn last(&self) -> Option<CheckpointId> {
+        self.over.newest()
+    }
+
     /// Whether `barrier` counts: it belongs to the checkpoint in progress, which it may have begun.
     fn joins(&mut self, now: Time, barrier: Barrier) -> bool {
         let checkpoint = barrier.checkpoint;

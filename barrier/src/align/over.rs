@@ -26,6 +26,10 @@ impl Over {
         self.up_to >= Some(checkpoint) || self.ahead.contains(&checkpoint)
     }
 
+    pub(super) fn newest(&self) -> Option<CheckpointId> {
+        self.up_to.max(self.ahead.last().copied())
+    }
+
     /// This one is over.
     pub(super) fn add(&mut self, checkpoint: CheckpointId) {
         if self.contains(checkpoint) {

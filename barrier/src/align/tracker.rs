@@ -101,6 +101,13 @@ impl Tracker {
         self.pending.front().map(Pending::checkpoint)
     }
 
+    /// The newest checkpoint that is over for this task: snapshotted or given up. Goes with the news
+    /// that the task has finished
+    /// ([`Finished`](crate::coordinate::Event::Finished)).
+    pub fn last(&self) -> Option<CheckpointId> {
+        self.over.newest()
+    }
+
     /// The place of `barrier`'s checkpoint among those in progress, unless it is over.
     fn join(&mut self, now: Time, barrier: Barrier) -> Option<usize> {
         let checkpoint = barrier.checkpoint;

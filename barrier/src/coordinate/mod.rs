@@ -56,20 +56,22 @@
 //! # Ok::<(), cutwater_barrier::coordinate::CoordinateError>(())
 //! ```
 
+mod begin;
 mod config;
 mod coordinator;
+mod end;
 mod failures;
 mod message;
 mod pending;
 mod plan;
+mod reason;
 mod requests;
 mod schedule;
+mod tasks;
 
 pub use config::{Attempt, Config};
 pub use coordinator::Coordinator;
-pub use message::{
-    Abort, CoordinateError, Decision, Decline, Effect, Event, JobFailure, NotDurable, Refusal,
-    Report,
-};
+pub use message::{Decision, Effect, Event, Report};
 pub use plan::{Plan, TaskId};
+pub use reason::{Abort, CoordinateError, Decline, JobFailure, NotDurable, Refusal};
 pub use requests::{Request, RequestId};

@@ -5,7 +5,7 @@
 
 use alloc::vec::Vec;
 
-use super::{Decision, Plan, Report, RequestId, TaskId};
+use super::{Decision, Effect, Plan, Report, RequestId, TaskId, tasks::Tasks};
 use crate::{
     Barrier, CheckpointId, Generation, Kind, Time,
     stats::{AckedTask, CheckpointStats, TaskStats},
@@ -54,16 +54,12 @@ pub(super) enum Ack<R> {
 }
 
 impl<R> Pending<R> {
-    pub(super) fn new(
-        barrier: Barrier,
-        origin: Origin,
-        deadline: Time,
-        tasks: impl Iterator<Item = TaskId>,
-        finished: impl Fn(TaskId) -> bool,
-    ) -> Self {
+    pub(super) fn new(barrier: Barrier, origin: Origin, deadline: Time, tasks: &Tasks) -> Self {
         let parts: Vec<Part> = tasks
+            .plan
+            .tasks()
             .map(|task| {
-                if finished(task) {
+                if tasks.has_finished(task) {
                     Part::Finished
                 } else {
                     Part::Awaited { triggered: false }
@@ -105,17 +101,31 @@ impl<R> Pending<R> {
             && !self.deciding
     }
 
-    /// Tasks that have to inject the barrier and have not been told so.
-    pub(super) fn take_triggers(&mut self, plan: &Plan) -> Vec<TaskId> {
+    /// Has the barrier injected where nothing upstream will send it, unless that was done before.
+    pub(super) fn take_triggers(&mut self, plan: &Plan) -> Vec<Effect<R>> {
         let mut triggers = plan.triggers(|task| self.has_finished(task));
         triggers.retain(|task| self.parts[task.0] == Part::Awaited { triggered: false });
-        for task in &triggers {
-            self.parts[task.0] = Part::Awaited { triggered: true };
-        }
+        let barrier = self.barrier;
         triggers
+            .into_iter()
+            .map(|task| {
+                self.parts[task.0] = Part::Awaited { triggered: true };
+                Effect::Trigger { task, barrier }
+            })
+            .collect()
     }
 
-    pub(super) fn has_finished(&self, task: TaskId) -> bool {
+    pub(super) fn partly_finished(&self, plan: &Plan) -> Option<TaskId> {
+        plan.partly_finished(|task| self.has_finished(task))
+    }
+
+    /// Whether the task has a part in it.
+    pub(super) fn involves(&self, task: TaskId) -> bool {
+        let part = self.parts.get(task.0);
+        part.is_some_and(|&part| part != Part::Finished)
+    }
+
+    fn has_finished(&self, task: TaskId) -> bool {
         self.parts[task.0] == Part::Finished
     }
 

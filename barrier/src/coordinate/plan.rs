@@ -58,7 +58,8 @@ impl Plan {
 
     /// Demands that of `tasks` either none or all have finished when a checkpoint is triggered, which
     /// the subtasks of an operator with union state need: a finished subtask's share of a union list
-    /// would be missing from it (case F032).
+    /// would be missing from it (case F032). So such a task, once drained, stays until the final
+    /// checkpoint is complete.
     ///
     /// # Panics
     ///

@@ -8,6 +8,9 @@ use core::time::Duration;
 use super::Config;
 use crate::Time;
 
+/// So that an interval of 0 means "as often as there is room" and not "forever at this instant".
+const INTERVAL_MIN: Duration = Duration::from_millis(1);
+
 /// The pause before a failed final checkpoint is tried again, for a job without an interval.
 const RETRY_DEFAULT: Duration = Duration::from_secs(1);
 
@@ -35,9 +38,11 @@ impl Schedule {
 
     /// A periodic checkpoint was triggered, or refused.
     pub(super) fn triggered(&mut self, now: Time) {
-        if let Some(interval) = self.config.interval {
-            self.next = Some(now + interval);
-        }
+        let interval = self
+            .config
+            .interval
+            .map(|interval| interval.max(INTERVAL_MIN));
+        self.next = interval.map(|interval| now + interval);
     }
 
     /// A checkpoint ended.

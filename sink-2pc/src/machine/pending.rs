@@ -140,8 +140,25 @@ impl Pending {
             .any(|(_, standing)| standing.is_decided())
     }
 
-    pub(super) fn next_at(&self) -> Option<Time> {
-        self.0.values().filter_map(|standing| standing.at()).min()
+    pub(super) fn next_at(&self, guarantee: Guarantee) -> Option<Time> {
+        let waiting = self.waiting(guarantee);
+        waiting.filter_map(|(_, standing)| standing.at()).min()
+    }
+
+    /// All that may be asked for, now or later. Where a checkpoint is one decision, the oldest one
+    /// that is not confirmed holds back the commits of younger ones.
+    fn waiting(&self, guarantee: Guarantee) -> impl Iterator<Item = (&Prepared, Standing)> {
+        let gate = match guarantee {
+            Guarantee::AtomicPerCheckpoint => self.oldest_decided(),
+            Guarantee::AtomicPerTransaction => None,
+        };
+        self.0
+            .iter()
+            .filter(move |(prepared, standing)| {
+                let is_younger = gate.is_some_and(|gate| prepared.checkpoint > gate);
+                !(is_younger && matches!(standing, Standing::Due { .. }))
+            })
+            .map(|(prepared, standing)| (prepared, *standing))
     }
 
     /// The call that is due at `now`: commits first, as readers wait for them.
@@ -149,15 +166,9 @@ impl Pending {
         let mut commit = Vec::new();
         let mut probe = Vec::new();
         let mut undo = Vec::new();
-        // The first undecided checkpoint holds back younger ones where each is one decision.
-        let gate = match guarantee {
-            Guarantee::AtomicPerCheckpoint => self.oldest_decided(),
-            Guarantee::AtomicPerTransaction => None,
-        };
-        for (prepared, standing) in &self.0 {
-            let is_gated = gate.is_some_and(|gate| prepared.checkpoint > gate);
-            match *standing {
-                Standing::Due { at, .. } if at <= now && !is_gated => commit.push(prepared),
+        for (prepared, standing) in self.waiting(guarantee) {
+            match standing {
+                Standing::Due { at, .. } if at <= now => commit.push(prepared),
                 Standing::InDoubt { at, .. } if at <= now => probe.push(prepared),
                 Standing::Undo { at, .. } if at <= now => undo.push(prepared),
                 _ => {}
