@@ -212,12 +212,17 @@ fn restore_spreads_all_splits_and_does_not_give_out_finished_ones() {
     let mut a = Assigner::restore(Assignment::UpFront, 3, &state, reader).unwrap();
     assert_eq!(
         effects(&mut a),
-        "assign 0 a@1 e@5, assign 1 b@2, assign 2 c@3, no more 0, no more 1, no more 2"
+        "assign 0 a@1 e@5, assign 1 b@2, assign 2 c@3"
+    );
+    check(
+        &mut a,
+        complete(vec![log("a", 0), finished("d"), log("f", 0)]),
+        "assign 1 f@0, no more 0, no more 1, no more 2",
     );
     assert_eq!(a.finished(), [finished("d")]);
     // And it stays finished over the next restart.
     let state = a.snapshot(n(2));
-    let reader = vec![log("a", 1), log("b", 2), log("c", 3), log("e", 5)];
+    let reader = ["a", "b", "c", "e", "f"].map(|id| log(id, 1)).to_vec();
     let a = Assigner::restore(Assignment::UpFront, 1, &state, reader).unwrap();
     assert_eq!(a.finished(), [finished("d")]);
 }
