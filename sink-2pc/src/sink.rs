@@ -1,99 +1,150 @@
-//! What a sink promises: one half writes in the task, the other decides after the checkpoint.
+//! What an engine is given: a recipe that opens the two halves of a sink.
+//!
+//! ```text
+//!   restore:  committer ── commit what the checkpoint names ─▶ fence ─▶ sweep ─▶ writers open
+//!   running:  write* ─▶ prepare(c) ─▶ [in checkpoint c] ─▶ c complete ─▶ commit
+//! ```
+//!
+//! The committer comes first: with many systems, opening a writer *is* the fence, and would abort
+//! what the restored checkpoint still has to commit.
 
-use std::future::Future;
+use std::{fmt, future::Future, time::Duration};
 
-use cutwater_barrier::CheckpointId;
+use cutwater_barrier::Generation;
 
-use crate::{Error, Result};
+use crate::{Committer, Result, Writer};
 
-/// The half that lives in the task and holds back what it wrote.
-///
-/// ```text
-///   write* ─▶ prepare(c) ─▶ [tokens are in the checkpoint] ─▶ c complete ─▶ Committer::commit
-///                                                         └─▶ c failed ───▶ Committer::abort
-/// ```
-///
-/// The methods promise a `Send` future, which `async fn` in a trait does not. Implement them with
-/// plain `async fn`.
-pub trait Writer: Send {
+/// Opens the halves of one exactly-once sink, any number of times and in any process of the job.
+pub trait Sink: Send + Sync {
     /// What the sink writes.
     type Record: Send;
+    /// The half in each task.
+    type Writer: Writer<Record = Self::Record>;
+    /// The half beside the coordinator.
+    type Committer: Committer;
 
-    /// Adds `batch` to the open transaction, and opens one if there is none.
-    fn write(&mut self, batch: Vec<Self::Record>) -> impl Future<Output = Result<()>> + Send;
+    /// What a reader of the target can rely on. It is reported with the job, and decides which
+    /// transactions are handed to one [`Committer::commit`].
+    fn guarantee(&self) -> Guarantee;
 
-    /// Flushes what is open so that only `commit` is left to do; nothing open gives nothing back.
-    /// Once this returns, a crash of this process must not lose it.
-    fn prepare(
-        &mut self,
-        checkpoint: CheckpointId,
-    ) -> impl Future<Output = Result<Vec<Prepared>>> + Send;
+    /// After how long the target itself aborts a transaction nobody has ended; `None` if never.
+    /// [`check_timeout`](crate::check_timeout) compares it with the job's settings.
+    fn transaction_timeout(&self) -> Option<Duration>;
+
+    /// Opens the writer of one subtask. `restored` are the pieces of
+    /// [`state`](crate::Flushed::state) that fell to this subtask: every piece that any old subtask
+    /// put into the restored checkpoint goes to exactly one new subtask.
+    ///
+    /// An older writer may still be alive and writing. A piece that names something unfinished, such
+    /// as an open file, is taken over by copying it, never by appending to the same object.
+    ///
+    /// Called after [`Committer::sweep`] has returned, so a writer may fence and initialise ids.
+    fn writer(
+        &self,
+        context: WriterContext,
+        restored: Vec<Vec<u8>>,
+    ) -> impl Future<Output = Result<Self::Writer>> + Send;
+
+    /// Opens the committer, of which there is one per sink. It fences nobody yet.
+    fn committer(
+        &self,
+        context: CommitterContext,
+    ) -> impl Future<Output = Result<Self::Committer>> + Send;
 }
 
-/// The half that makes prepared transactions visible, possibly in another process than wrote them.
-pub trait Committer: Send {
-    /// Makes a prepared transaction visible. Called again after a crash or a lost reply.
-    fn commit(&mut self, prepared: &Prepared) -> impl Future<Output = Verdict> + Send;
-
-    /// Undoes a prepared transaction. No error if the system already forgot it.
-    fn abort(&mut self, prepared: &Prepared) -> impl Future<Output = Result<()>> + Send;
-}
-
-/// A transaction that is flushed and not visible yet. It is stored in the checkpoint.
+/// What a writer's transaction ids are made of, along with a counter of its own.
+///
+/// Subtask indices alone are not enough: a rescaled job has other subtasks with the same index, and
+/// two jobs can share a server. Job, uid, generation, subtask, and a counter are unique (a
+/// generation never runs twice). Where the target wants a small, stable pool of ids, leave the generation out and keep
+/// the counter in the writer's state.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
-pub struct Prepared {
-    /// The checkpoint that decides its fate.
-    pub checkpoint: CheckpointId,
-    /// Enough for another process to commit or abort it. Opaque to everyone but the sink.
-    pub token: Vec<u8>,
+pub struct WriterContext {
+    /// The job's name.
+    pub job: String,
+    /// The sink operator's uid.
+    pub uid: String,
+    /// This subtask, from 0.
+    pub subtask: usize,
+    /// How many subtasks the sink has in this execution.
+    pub parallelism: usize,
+    /// This execution.
+    pub generation: Generation,
 }
 
-impl Prepared {
-    /// A prepared transaction.
-    pub fn new(checkpoint: CheckpointId, token: Vec<u8>) -> Self {
-        Self { checkpoint, token }
+impl WriterContext {
+    /// The context of subtask `subtask` of `parallelism`.
+    pub fn new(
+        job: impl Into<String>,
+        uid: impl Into<String>,
+        subtask: usize,
+        parallelism: usize,
+        generation: Generation,
+    ) -> Self {
+        Self {
+            job: job.into(),
+            uid: uid.into(),
+            subtask,
+            parallelism,
+            generation,
+        }
     }
 }
 
-/// What is known about a transaction after asking for its commit. Silence is not a "no".
-#[derive(Debug)]
+/// What a committer must know to recognise its job's transactions among all others.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct CommitterContext {
+    /// The job's name.
+    pub job: String,
+    /// The sink operator's uid.
+    pub uid: String,
+    /// This execution.
+    pub generation: Generation,
+    /// All pieces of writer state in the restored checkpoint, of all old subtasks.
+    ///
+    /// [`sweep`](Committer::sweep) must leave alone what they name, and they tell it up to which
+    /// counter ids were in use. They can be older than the last generation: one that failed before
+    /// its first checkpoint has left transactions which no state names.
+    pub restored: Vec<Vec<u8>>,
+}
+
+impl CommitterContext {
+    /// The context of a job that starts fresh; set [`restored`](Self::restored) otherwise.
+    pub fn new(job: impl Into<String>, uid: impl Into<String>, generation: Generation) -> Self {
+        Self {
+            job: job.into(),
+            uid: uid.into(),
+            generation,
+            restored: Vec::new(),
+        }
+    }
+}
+
+/// How much becomes visible in one step. Both are exactly-once in the end.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[expect(
     clippy::exhaustive_enums,
-    reason = "a caller that ignores a verdict loses or doubles data"
+    reason = "the machine batches by it, and a job must report it"
 )]
-pub enum Verdict {
-    /// This call made it visible.
-    Committed,
-    /// An earlier call had: its reply was lost.
-    AlreadyCommitted,
-    /// It is still only prepared. Trying again can succeed.
-    NotCommitted(Error),
-    /// It is gone, for example aborted by the system's own timeout. Stop the job and say so.
-    Lost(Error),
-    /// Nobody knows. Keep the token and ask again; report no success.
-    Unknown(Error),
+pub enum Guarantee {
+    /// One step per checkpoint: [`Committer::commit`] gets all transactions that were prepared for
+    /// one checkpoint, by all subtasks, and makes them visible by one decision (a manifest).
+    /// Older checkpoints come first.
+    AtomicPerCheckpoint,
+    /// One step per transaction: between two of them a reader sees part of a checkpoint.
+    /// [`Committer::commit`] gets whatever is due.
+    AtomicPerTransaction,
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    struct Null;
-
-    impl Committer for Null {
-        async fn commit(&mut self, _: &Prepared) -> Verdict {
-            Verdict::Committed
-        }
-
-        async fn abort(&mut self, _: &Prepared) -> Result<()> {
-            Ok(())
-        }
-    }
-
-    #[test]
-    fn a_sink_written_with_async_fn_has_send_futures() {
-        fn is_send(_: impl Send) {}
-        is_send(Null.commit(&Prepared::new(CheckpointId::new(1), Vec::new())));
+impl fmt::Display for Guarantee {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::AtomicPerCheckpoint => "exactly-once, each checkpoint visible in one step",
+            Self::AtomicPerTransaction => {
+                "exactly-once, the transactions of a checkpoint become visible one by one"
+            }
+        })
     }
 }

@@ -1,0 +1,130 @@
+//! The few lines between the machine and a committer, for any executor.
+
+use cutwater_barrier::{CheckpointId, Time};
+
+use crate::{
+    Call, CallId, Committer, Effect, Error, Event, Failure, Machine, MachineError, Prepared, Reply,
+};
+
+/// Carries out a [`Machine`]'s calls and hands everything else on.
+///
+/// ```text
+/// driver.handle(now, Event::Completed(checkpoint))?;
+/// while let Some(notice) = driver.advance(&clock).await? { … }
+/// let wake_at = driver.deadline();
+/// ```
+///
+/// Dropping the future of [`advance`](Self::advance), say after a timeout, is safe: what was under way is asked about again.
+#[derive(Debug)]
+pub struct Driver<C> {
+    machine: Machine,
+    committer: C,
+    /// Taken from the machine and not answered.
+    calling: Option<(CallId, Call)>,
+    /// Whether the answer can no longer come.
+    is_cut_off: bool,
+}
+
+/// What the engine has to act on.
+#[derive(Clone, Debug)]
+#[expect(
+    clippy::exhaustive_enums,
+    reason = "an engine that skips a notice breaks exactly-once"
+)]
+pub enum Notice {
+    /// As [`Effect::Ready`]: open the writers.
+    Ready,
+    /// As [`Effect::AllCommitted`]: the checkpoint log may say so.
+    AllCommitted(CheckpointId),
+    /// As [`Effect::Released`]: tell the writers.
+    Released {
+        /// The first checkpoint that is still needed.
+        before: CheckpointId,
+    },
+    /// As [`Effect::Failed`]: stop the job.
+    Failed(Failure),
+}
+
+impl<C: Committer> Driver<C> {
+    /// Drives `machine` against `committer`.
+    pub fn new(machine: Machine, committer: C) -> Self {
+        Self {
+            machine,
+            committer,
+            calling: None,
+            is_cut_off: false,
+        }
+    }
+
+    /// As [`Machine::handle`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Machine::handle`].
+    pub fn handle(&mut self, now: Time, event: Event) -> Result<(), MachineError> {
+        self.machine.handle(now, event)
+    }
+
+    /// As [`Machine::seal`].
+    pub fn seal(&mut self, checkpoint: CheckpointId) -> Vec<Prepared> {
+        self.machine.seal(checkpoint)
+    }
+
+    /// As [`Machine::deadline`]: call [`advance`](Self::advance) again by then.
+    pub fn deadline(&self) -> Option<Time> {
+        if self.calling.is_some() {
+            return Some(Time::ZERO); // An `advance` was dropped: go on at once.
+        }
+        self.machine.deadline()
+    }
+
+    /// The machine, to ask it things.
+    pub fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
+    /// Makes calls until there is something to tell, or until none is due: then `None`.
+    ///
+    /// # Errors
+    ///
+    /// If the committer does not keep its contract, for example by a wrong number of verdicts.
+    pub async fn advance(
+        &mut self,
+        clock: &(impl Fn() -> Time + Sync),
+    ) -> Result<Option<Notice>, MachineError> {
+        self.machine.handle(clock(), Event::Woke)?;
+        loop {
+            if let Some((id, call)) = self.calling.clone() {
+                let reply = if self.is_cut_off {
+                    call.unanswered(&Error::new("waiting for an answer", "it was given up"))
+                } else {
+                    self.is_cut_off = true;
+                    ask(&mut self.committer, &call).await
+                };
+                self.calling = None;
+                self.is_cut_off = false;
+                self.machine.handle(clock(), Event::Replied(id, reply))?;
+            }
+            match self.machine.poll() {
+                None => return Ok(None),
+                Some(Effect::Call(id, call)) => self.calling = Some((id, call)),
+                Some(Effect::Ready) => return Ok(Some(Notice::Ready)),
+                Some(Effect::AllCommitted(checkpoint)) => {
+                    return Ok(Some(Notice::AllCommitted(checkpoint)));
+                }
+                Some(Effect::Released { before }) => return Ok(Some(Notice::Released { before })),
+                Some(Effect::Failed(failure)) => return Ok(Some(Notice::Failed(failure))),
+            }
+        }
+    }
+}
+
+async fn ask(committer: &mut impl Committer, call: &Call) -> Reply {
+    match call {
+        Call::Commit(asked) => Reply::Verdicts(committer.commit(asked).await),
+        Call::Probe(asked) => Reply::Verdicts(committer.probe(asked).await),
+        Call::Abort(asked) => Reply::Done(committer.abort(asked).await),
+        Call::Fence(generation) => Reply::Done(committer.fence(*generation).await),
+        Call::Sweep => Reply::Done(committer.sweep().await),
+    }
+}

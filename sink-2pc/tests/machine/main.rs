@@ -1,0 +1,5 @@
+//! What the committer machine does: as transcripts, in every small interleaving, and from seeds.
+
+mod every;
+mod sim;
+mod transcript;
