@@ -116,7 +116,7 @@ pub enum Effect {
         /// Why.
         reason: AbortReason,
     },
-    /// Channels that were blocked may be read again. Ask `is_blocked`: a newer checkpoint may
+    /// Channels that delivered the barrier may be read again. Ask `is_blocked`: a newer checkpoint may
     /// already hold back another.
     Resume,
 }

@@ -64,7 +64,6 @@ struct ReaderState {
 #[derive(Serialize, Deserialize)]
 struct State<S> {
     known: BTreeSet<String>,
-    complete: bool,
     unassigned: Vec<S>,
     finished: Vec<S>,
 }
@@ -134,6 +133,9 @@ impl<S: Split> Assigner<S> {
     /// The assigner of a restored job: what `state` holds, and all splits of all old readers, which go
     /// to the front of the queue. `readers` of any old parallelism serve any new one.
     ///
+    /// Whether discovery was complete is not carried over: the enumerator of the new attempt is asked
+    /// once more, as its program may know more input than the old one.
+    ///
     /// A split that is in two places means that parts of different checkpoints were mixed: refused.
     pub fn restore(
         assignment: Assignment,
@@ -176,7 +178,6 @@ impl<S: Split> Assigner<S> {
             readers.into_iter().partition(Split::is_finished);
         open.sort_by(|a, b| a.id().cmp(b.id()));
         this.known = state.known;
-        this.complete = state.complete;
         this.finished = state.finished;
         this.finished.append(&mut finished);
         this.unassigned = open.into_iter().chain(state.unassigned).collect();
@@ -237,7 +238,6 @@ impl<S: Split> Assigner<S> {
         }
         encode(&State {
             known: self.known.clone(),
-            complete: self.complete,
             unassigned: self.unassigned.iter().cloned().collect(),
             finished: self.finished.clone(),
         })

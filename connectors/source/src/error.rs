@@ -19,9 +19,9 @@ pub struct Error {
 pub enum ErrorKind {
     /// The outside failed. Trying again can succeed.
     Io,
-    /// A record could not be understood. It fails again on every attempt until it is repaired or the
-    /// source is told to skip such records.
-    BadRecord,
+    /// The input could not be understood. It fails again on every attempt until it is repaired, or
+    /// until the source is told to skip bad records.
+    BadInput,
     /// The input is not what the checkpoint recorded. Going on would lose or double records.
     Changed,
     /// The bytes to restore are not what this source wrote.

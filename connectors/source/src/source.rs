@@ -33,7 +33,7 @@ pub trait Split: Clone + Send + Serialize + DeserializeOwned + 'static {
 
 /// A source of a job: it makes the half that finds splits and, per subtask, the half that reads.
 ///
-/// The contract:
+/// The contract, which the exam `testkit::conforms` (feature `testkit`) checks:
 ///
 /// - A split read again from a recorded position gives exactly the records after it, in order.
 /// - A source made anew by the same program, in another process, reads the same splits.
