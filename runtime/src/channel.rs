@@ -109,7 +109,10 @@ impl<C> Gate<C> {
     pub(crate) fn close(&self) {
         let mut inner = self.lock();
         inner.closed = true;
-        inner.queues.iter_mut().for_each(|queue| queue.items.clear());
+        inner
+            .queues
+            .iter_mut()
+            .for_each(|queue| queue.items.clear());
         self.readable.notify_all();
         self.writable.iter().for_each(Condvar::notify_all);
     }
@@ -193,7 +196,11 @@ impl<C> Gate<C> {
     /// How many items wait in each channel.
     #[cfg(test)]
     fn depths(&self) -> Vec<usize> {
-        self.lock().queues.iter().map(|queue| queue.items.len()).collect()
+        self.lock()
+            .queues
+            .iter()
+            .map(|queue| queue.items.len())
+            .collect()
     }
 
     /// A panic elsewhere is reported by the task that panicked; the queue itself stays whole.
@@ -230,7 +237,10 @@ impl<C> Sender<C> {
 }
 
 #[cfg(test)]
-#[expect(clippy::disallowed_methods, reason = "two ends of a channel need two threads")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "two ends of a channel need two threads"
+)]
 mod tests {
     use super::*;
 
@@ -258,7 +268,10 @@ mod tests {
             b.send(batch(10 + i)).unwrap();
         }
         for i in 0..3 {
-            assert_eq!(value(gate.poll(|channel| channel == 0).unwrap()), (1, 10 + i));
+            assert_eq!(
+                value(gate.poll(|channel| channel == 0).unwrap()),
+                (1, 10 + i)
+            );
         }
         assert!(gate.poll(|channel| channel == 0).unwrap().is_none());
         assert_eq!(gate.depths(), [3, 0]);
@@ -269,7 +282,8 @@ mod tests {
     fn a_full_channel_makes_its_sender_wait_and_loses_nothing() {
         let gate = Gate::<u8>::new(1, 2);
         let sender = gate.sender(0);
-        let writer = std::thread::spawn(move || (0..1000).try_for_each(|i| sender.send(batch(i)).map(drop)));
+        let writer =
+            std::thread::spawn(move || (0..1000).try_for_each(|i| sender.send(batch(i)).map(drop)));
         for i in 0..1000 {
             gate.wait(None, Instant::now, |_| false).unwrap();
             assert!(gate.depths()[0] <= 2);
@@ -298,7 +312,10 @@ mod tests {
         let gate = Gate::<u8>::new(1, 1);
         gate.sender(0).send(batch(0)).unwrap();
         gate.tell(7);
-        assert!(matches!(gate.poll(|_| false).unwrap(), Some(Received::Control(7))));
+        assert!(matches!(
+            gate.poll(|_| false).unwrap(),
+            Some(Received::Control(7))
+        ));
     }
 
     #[test]
@@ -306,7 +323,11 @@ mod tests {
         let gate = Gate::<u8>::new(1, 4);
         let sender = gate.sender(0);
         assert!(sender.send(batch(0)).unwrap().is_none());
-        let Some(Received::Item { item: Item::Batch(emptied), .. }) = gate.poll(|_| false).unwrap() else {
+        let Some(Received::Item {
+            item: Item::Batch(emptied),
+            ..
+        }) = gate.poll(|_| false).unwrap()
+        else {
             panic!("expected a batch");
         };
         gate.recycle(0, emptied);

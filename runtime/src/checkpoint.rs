@@ -2,27 +2,29 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use cutwater_barrier::{CheckpointId, Kind, coordinate::Decision, stats::CheckpointStats};
-use cutwater_keygroups::{Assignment, Grouping, KeyGroupRange};
+use cutwater_barrier::{Kind, coordinate::Decision, stats::CheckpointStats};
+use cutwater_keygroups::{Assignment, KeyGroupRange};
 use cutwater_sink_2pc::Prepared;
 use cutwater_storage::{CheckpointKind, Metadata, Operator, PreparedTransaction, Subtask};
 
 use crate::{CheckpointSummary, attempt::Attempt, upload::TaskPart};
 
-/// What is not in the tasks' reports.
+/// What belongs to a checkpoint under way and is not in the tasks' reports.
 #[derive(Default)]
 pub(crate) struct Beside {
     /// The state of each source's split coordinator, taken when the checkpoint was triggered.
     pub(crate) splits: BTreeMap<String, Vec<u8>>,
     /// What each sink must be able to commit once the checkpoint is complete.
     pub(crate) sealed: BTreeMap<String, Vec<Prepared>>,
+    /// What it cost, once all reports are in.
+    pub(crate) summary: Option<CheckpointSummary>,
 }
 
 /// The metadata of a checkpoint of which all reports are in.
 pub(crate) fn metadata(
     attempt: &Attempt,
     decision: &Decision<TaskPart>,
-    mut beside: Beside,
+    beside: &Beside,
 ) -> Metadata {
     let barrier = decision.barrier;
     let kind = match barrier.kind {
@@ -38,9 +40,9 @@ pub(crate) fn metadata(
             .graph
             .parallelism_of(node, attempt.settings.parallelism);
         let mut described = Operator::new(operator.name, attempt.max_parallelism);
-        described.coordinator = beside.splits.remove(uid).map(Into::into);
+        described.coordinator = beside.splits.get(uid).cloned().map(Into::into);
         described.subtasks = vec![Subtask::default(); usize::from(parallelism)];
-        if let Some(grouping) = attempt.graph.grouping_of(node) {
+        if let Some(grouping) = operator.grouping {
             described.grouping = Some(grouping);
             described.assignment = assignment(attempt, parallelism);
         }
@@ -53,8 +55,8 @@ pub(crate) fn metadata(
             operator.subtasks[usize::from(report.report.subtask)] = part.clone();
         }
     }
-    for (uid, sealed) in beside.sealed {
-        if let Some(operator) = metadata.operators.get_mut(&uid) {
+    for (uid, sealed) in &beside.sealed {
+        if let Some(operator) = metadata.operators.get_mut(uid) {
             add_sealed(operator, sealed);
         }
     }
@@ -63,9 +65,9 @@ pub(crate) fn metadata(
 
 /// Adds the transactions of which no subtask of this attempt knows: those of earlier attempts that
 /// are not confirmed yet. Whose entry they stand in does not matter.
-fn add_sealed(operator: &mut Operator, sealed: Vec<Prepared>) {
+fn add_sealed(operator: &mut Operator, sealed: &[Prepared]) {
     for prepared in sealed {
-        let transaction = PreparedTransaction::new(prepared.checkpoint, prepared.token);
+        let transaction = PreparedTransaction::new(prepared.checkpoint, prepared.token.clone());
         let is_named = operator
             .subtasks
             .iter()
@@ -98,8 +100,3 @@ pub(crate) fn summary(stats: &CheckpointStats) -> CheckpointSummary {
         bytes: stats.sum(|task| task.bytes_written),
     }
 }
-
-pub(crate) type Checkpoints<T> = BTreeMap<CheckpointId, T>;
-
-/// Marks in the graph how a keyed operator's keys are grouped.
-pub(crate) type OptionalGrouping = Option<Grouping>;

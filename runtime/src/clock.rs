@@ -41,6 +41,11 @@ impl Clock {
         self.start + time.since_start()
     }
 
+    /// A number in `0.0..1.0` that differs from process to process.
+    pub(crate) fn fraction(&self) -> f64 {
+        f64::from(self.unix_start.subsec_nanos() % 1_000_000) / 1e6
+    }
+
     /// `time` in milliseconds since the Unix epoch.
     pub(crate) fn unix_millis(&self, time: Time) -> u64 {
         let since_epoch = self.unix_start + time.since_start();

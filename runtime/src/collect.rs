@@ -197,7 +197,10 @@ impl<T> Target<T> {
         if self.ended.iter().any(|ended| ended == token) {
             Verdict::AlreadyCommitted
         } else if self.prepared.contains_key(token) {
-            Verdict::NotCommitted(Error::new("asking for a transaction", "it is only prepared"))
+            Verdict::NotCommitted(Error::new(
+                "asking for a transaction",
+                "it is only prepared",
+            ))
         } else {
             Verdict::Lost(Error::new(
                 "asking for a transaction",

@@ -10,7 +10,7 @@ use tokio::{
 };
 
 use crate::{
-    Error, ErrorKind, Result,
+    Result,
     attempt::Attempt,
     graph::Make,
     sink::{self, CommitterMessage, SinkNode},
@@ -61,7 +61,12 @@ impl Committers {
         let mut sinks = Vec::new();
         for node in &attempt.graph.nodes {
             if let Make::Sink(sink) = &node.make {
-                sinks.push(open(attempt, sinks.len(), Arc::clone(sink), telling.clone())?);
+                sinks.push(open(
+                    attempt,
+                    sinks.len(),
+                    Arc::clone(sink),
+                    telling.clone(),
+                )?);
             }
         }
         let mut committers = Self {
@@ -155,7 +160,10 @@ impl Committers {
     pub(crate) async fn close(self) {
         let Self { sinks, told, .. } = self;
         drop(told);
-        for OpenSink { mailbox, thread, .. } in sinks {
+        for OpenSink {
+            mailbox, thread, ..
+        } in sinks
+        {
             drop(mailbox);
             let _panicked = thread.await;
         }
@@ -210,10 +218,4 @@ fn open(
         thread,
         committed: None,
     })
-}
-
-/// A committer went away without a word.
-pub(crate) fn silent(uid: &str) -> Error {
-    let message = format!("the committer of sink `{uid}` has ended");
-    Error::new(ErrorKind::Failed, message)
 }

@@ -76,10 +76,9 @@ impl<T: Send + 'static> Outputs<T> {
             Visit::Barrier(barrier) => self.send_all(|| Item::Barrier(*barrier)),
             Visit::Cancel(checkpoint) => self.send_all(|| Item::Cancel(*checkpoint)),
             Visit::EndOfData => self.send_all(|| Item::EndOfData),
-            Visit::Snapshot(_)
-            | Visit::Completed(_)
-            | Visit::Aborted(_)
-            | Visit::Released(_) => Ok(()),
+            Visit::Snapshot(_) | Visit::Completed(_) | Visit::Aborted(_) | Visit::Released(_) => {
+                Ok(())
+            }
         }
     }
 }
@@ -126,7 +125,9 @@ impl<K: Key, T: Send + 'static, F: Fn(&T) -> K> Stage<T> for KeyExchange<K, T, F
         for record in batch.drain(..) {
             let key = (self.key_of)(&record);
             let hash = key.key_hash();
-            let target = self.assignment.owner(K::GROUPING.group(hash, max_parallelism));
+            let target = self
+                .assignment
+                .owner(K::GROUPING.group(hash, max_parallelism));
             self.outputs
                 .push(usize::from(target), Keyed { hash, key, record })?;
         }

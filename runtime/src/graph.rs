@@ -6,6 +6,8 @@
 
 use std::{collections::BTreeSet, ops::Range, sync::Arc};
 
+use cutwater_keygroups::Grouping;
+
 use crate::{
     Error, ErrorKind, Result,
     channel::Sender,
@@ -31,6 +33,8 @@ pub(crate) struct Node {
     pub(crate) name: &'static str,
     /// Subtasks, if not the job's.
     pub(crate) parallelism: Option<u16>,
+    /// How its keys are divided into groups; `None` without keys.
+    pub(crate) grouping: Option<Grouping>,
     pub(crate) make: Make,
     /// Makes one stage out of those of all consumers.
     pub(crate) join: fn(Vec<AnyStage>) -> AnyStage,
@@ -92,7 +96,9 @@ impl Graph {
         let mut uids = BTreeSet::new();
         for uid in self.nodes.iter().filter_map(|node| node.uid.as_deref()) {
             if uid.is_empty() {
-                return problem("an operator has an empty uid; its state would have no name".into());
+                return problem(
+                    "an operator has an empty uid; its state would have no name".into(),
+                );
             }
             if !uids.insert(uid) {
                 return problem(format!(
@@ -100,10 +106,20 @@ impl Graph {
                 ));
             }
         }
-        if !self.nodes.iter().any(|node| matches!(node.make, Make::Source(_))) {
+        if !self
+            .nodes
+            .iter()
+            .any(|node| matches!(node.make, Make::Source(_)))
+        {
             return problem("the job has no source, so it has nothing to do; add one".into());
         }
         Ok(())
+    }
+
+    pub(crate) fn has_sinks(&self) -> bool {
+        self.nodes
+            .iter()
+            .any(|node| matches!(node.make, Make::Sink(_)))
     }
 
     pub(crate) fn parallelism_of(&self, node: NodeId, default: u16) -> u16 {

@@ -10,7 +10,7 @@ use std::{
     thread::{self, JoinHandle},
 };
 
-use cutwater_barrier::{CheckpointId, coordinate::Refusal};
+use cutwater_barrier::{CheckpointId, Generation, coordinate::Refusal};
 use cutwater_storage::SharedBlobs;
 use tokio::{runtime, sync::mpsc};
 
@@ -41,6 +41,11 @@ pub(crate) struct Shared {
 impl Shared {
     pub(crate) fn update(&self, change: impl FnOnce(&mut Status)) {
         change(&mut self.status.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    pub(crate) fn generation(&self) -> Option<Generation> {
+        let status = self.status.lock();
+        status.unwrap_or_else(PoisonError::into_inner).generation
     }
 
     pub(crate) fn is_stopping(&self) -> bool {

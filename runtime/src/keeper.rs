@@ -54,8 +54,7 @@ impl Keeper {
     ) -> Self {
         let (mailbox, requests) = mpsc::unbounded_channel();
         let handle = tokio.clone();
-        let thread =
-            tokio.spawn_blocking(move || handle.block_on(keep(store, requests, answers)));
+        let thread = tokio.spawn_blocking(move || handle.block_on(keep(store, requests, answers)));
         Self { mailbox, thread }
     }
 

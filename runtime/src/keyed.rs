@@ -9,9 +9,7 @@ use cutwater_state::KeyedStates;
 use crate::{
     BoxError, Result,
     exchange::Keyed,
-    function::{
-        KeyedBroadcastProcess, KeyedCoProcess, KeyedContext, KeyedOpen, KeyedProcess,
-    },
+    function::{KeyedBroadcastProcess, KeyedCoProcess, KeyedContext, KeyedOpen, KeyedProcess},
     plain::{Operator, failed},
     stage::{AnyStage, Stage, TaskResult, Visit},
     task::TaskContext,
@@ -70,8 +68,13 @@ impl<K: Key, P, Out> KeyedOperator<K, P, Out> {
                 keyed: &mut self.keyed,
                 operator: &mut operator.states,
             };
-            process(&mut operator.function, record, &mut context, &mut operator.out)
-                .map_err(|error| failed(&operator.uid, operator.subtask, error))?;
+            process(
+                &mut operator.function,
+                record,
+                &mut context,
+                &mut operator.out,
+            )
+            .map_err(|error| failed(&operator.uid, operator.subtask, error))?;
             operator.emit_full()?;
         }
         operator.emit()

@@ -63,8 +63,8 @@ pub enum Moment {
     },
     /// An attempt failed.
     Failed {
-        /// The attempt.
-        generation: Generation,
+        /// The attempt, if it got so far.
+        generation: Option<Generation>,
         /// Why.
         error: String,
     },

@@ -7,9 +7,7 @@ use std::{ops::Range, sync::Arc};
 
 use bytes::Bytes;
 use cutwater_barrier::CheckpointId;
-use cutwater_keygroups::{
-    Key, KeyGroupRange, MaxParallelism, MaxParallelismOf, operator_state::split,
-};
+use cutwater_keygroups::{Key, KeyGroupRange, MaxParallelism, MaxParallelismOf, operator_state};
 use cutwater_sink_2pc::Prepared;
 use cutwater_state::{KeyedStates, OperatorStates, Restored};
 use cutwater_storage::{FileRef, Metadata, Operator, StateFiles};
@@ -154,15 +152,19 @@ impl RestorePoint {
             .operator(uid)
             .into_iter()
             .flat_map(|operator| &operator.subtasks)
-            .map(|subtask| subtask.operator_state.to_vec());
-        OperatorStates::restore(uid, subtask.index, subtask.parallelism, old)
+            .map(|subtask| Some(&subtask.operator_state).filter(|state| !state.is_empty()));
+        let (index, parallelism) = (subtask.index.into(), subtask.parallelism.into());
+        OperatorStates::restore(uid, index, parallelism, old)
             .map_err(|error| self.unreadable(uid, error))
     }
 
     /// A source's coordinator state, and the positions of all its old readers.
     pub(crate) fn splits(&self, uid: &str) -> Option<(Bytes, Vec<Vec<u8>>)> {
         let operator = self.operator(uid)?;
-        let readers = operator.subtasks.iter().map(|subtask| subtask.source.to_vec());
+        let readers = operator
+            .subtasks
+            .iter()
+            .map(|subtask| subtask.source.to_vec());
         Some((operator.coordinator.clone()?, readers.collect()))
     }
 
@@ -188,7 +190,7 @@ impl RestorePoint {
     /// The pieces that fall to one subtask: each piece to exactly one.
     pub(crate) fn writer_state(&self, uid: &str, subtask: Subtask) -> Result<Vec<Vec<u8>>> {
         let old = self.writer_states(uid)?;
-        let mut shares = split(old, subtask.parallelism);
+        let mut shares = operator_state::split(old, subtask.parallelism);
         Ok(shares.swap_remove(usize::from(subtask.index)))
     }
 

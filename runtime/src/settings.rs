@@ -4,6 +4,12 @@ use std::time::Duration;
 
 use cutwater_barrier::CheckpointId;
 use cutwater_keygroups::MaxParallelism;
+use cutwater_sink_2pc::{JobTimes, check_timeout};
+
+use crate::{
+    Error, ErrorKind, Result,
+    graph::{Graph, Make},
+};
 
 /// Everything about a run that is not the job itself.
 #[derive(Clone, Debug)]
@@ -40,6 +46,9 @@ pub struct Settings {
     pub channel_capacity: usize,
     /// How long a record may wait in a half-filled batch.
     pub flush_interval: Duration,
+    /// How long the job may be down and still find its prepared transactions at a target that aborts
+    /// them by itself. A sink whose target would not wait so long is refused.
+    pub downtime_max: Duration,
 }
 
 impl Default for Settings {
@@ -62,7 +71,38 @@ impl Default for Settings {
             batch_size: 1024,
             channel_capacity: 8,
             flush_interval: Duration::from_millis(5),
+            downtime_max: Duration::from_secs(3600),
         }
+    }
+}
+
+impl Settings {
+    /// Refuses settings under which the job could not keep its promise.
+    pub(crate) fn check(&self, graph: &Graph) -> Result<()> {
+        let problem = |message: String| Err(Error::new(ErrorKind::Build, message));
+        let is_zero = |node| graph.parallelism_of(node, self.parallelism) == 0;
+        if (0..graph.nodes.len()).any(is_zero) {
+            return problem("a parallelism of 0 runs nothing; use at least 1".to_owned());
+        }
+        if self.retained_checkpoints == 0 {
+            return problem(
+                "no checkpoint is retained, so none could be restored; keep at least 1".to_owned(),
+            );
+        }
+        let times = JobTimes {
+            checkpoint_interval: self.checkpoint_interval.unwrap_or_default(),
+            checkpoint_timeout: self.checkpoint_timeout,
+            downtime_max: self.downtime_max,
+        };
+        for node in &graph.nodes {
+            if let Make::Sink(sink) = &node.make {
+                check_timeout(sink.transaction_timeout(), times).map_err(|error| {
+                    let message = format!("sink `{}` could lose transactions", sink.uid());
+                    Error::new(ErrorKind::Build, message).with_source(error)
+                })?;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -156,8 +196,13 @@ mod tests {
             first: Duration::from_millis(10),
             longest: Duration::from_millis(60),
         };
-        let delays: Vec<_> = (1..=6).map(|n| restart.delay(n).map(|d| d.as_millis())).collect();
-        assert_eq!(delays, [Some(10), Some(20), Some(40), Some(60), Some(60), None]);
+        let delays: Vec<_> = (1..=6)
+            .map(|n| restart.delay(n).map(|d| d.as_millis()))
+            .collect();
+        assert_eq!(
+            delays,
+            [Some(10), Some(20), Some(40), Some(60), Some(60), None]
+        );
     }
 
     #[test]

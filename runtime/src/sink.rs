@@ -152,7 +152,8 @@ where
             run_committer(&mut driver, clock, mailbox, notices)
                 .await
                 .map_err(|error| {
-                    let message = format!("the committer of sink `{}` broke its contract", self.uid);
+                    let message =
+                        format!("the committer of sink `{}` broke its contract", self.uid);
                     Error::new(ErrorKind::Failed, message).with_source(error)
                 })
         })
@@ -236,7 +237,10 @@ impl<W: Writer> SinkStage<W> {
             Some(_) => ErrorKind::Fenced,
             None => ErrorKind::Failed,
         };
-        let message = format!("sink `{}` failed {doing} in subtask {}", self.uid, self.subtask);
+        let message = format!(
+            "sink `{}` failed {doing} in subtask {}",
+            self.uid, self.subtask
+        );
         Error::new(kind, message).with_source(error).into()
     }
 }
@@ -246,7 +250,9 @@ impl<W: Writer> Stage<W::Record> for SinkStage<W> {
         if batch.is_empty() {
             return Ok(());
         }
-        let written = self.tokio.block_on(self.writer.write(self.clock.now(), batch));
+        let written = self
+            .tokio
+            .block_on(self.writer.write(self.clock.now(), batch));
         written.map_err(|error| self.failed("to write", error))
     }
 
@@ -254,7 +260,9 @@ impl<W: Writer> Stage<W::Record> for SinkStage<W> {
         match visit {
             Visit::Snapshot(snapshots) => {
                 let checkpoint = snapshots.checkpoint;
-                let prepare = self.writer.prepare(self.clock.now(), checkpoint, snapshots.input);
+                let prepare = self
+                    .writer
+                    .prepare(self.clock.now(), checkpoint, snapshots.input);
                 let flushed = self.tokio.block_on(prepare);
                 let flushed = flushed.map_err(|error| self.failed("to prepare", error))?;
                 snapshots.operators.push(OperatorSnapshot {

@@ -72,7 +72,7 @@ impl<S: Source> SourceNode for TypedSource<S> {
             let message = format!("source `{}` could not open its reader {subtask}", self.uid);
             Error::new(ErrorKind::Failed, message).with_source(error)
         })?;
-        Ok(Box::new(Head {
+        Ok(Box::new(Head::<S> {
             uid: self.uid.clone(),
             subtask,
             reader,
@@ -110,7 +110,10 @@ struct Head<S: Source> {
 
 impl<S: Source> Head<S> {
     fn failed(&self, doing: &str, error: cutwater_source::Error) -> TaskError {
-        let message = format!("source `{}` failed {doing} in subtask {}", self.uid, self.subtask);
+        let message = format!(
+            "source `{}` failed {doing} in subtask {}",
+            self.uid, self.subtask
+        );
         Error::new(ErrorKind::Failed, message)
             .with_source(error)
             .into()
@@ -187,9 +190,7 @@ impl<S: Source> Splits for SplitCoordinator<S> {
 
     fn poll(&mut self) -> Option<(usize, SplitMessage)> {
         Self::poll(self).map(|effect| match effect {
-            Effect::Assign { subtask, splits } => {
-                (subtask, SplitMessage::Assign(Box::new(splits)))
-            }
+            Effect::Assign { subtask, splits } => (subtask, SplitMessage::Assign(Box::new(splits))),
             Effect::NoMore { subtask } => (subtask, SplitMessage::NoMore),
         })
     }

@@ -164,6 +164,8 @@ impl<T: Clone> Stage<T> for Fanout<T> {
     }
 
     fn visit(&mut self, visit: &mut Visit<'_>) -> TaskResult {
-        self.0.iter_mut().try_for_each(|consumer| consumer.visit(visit))
+        self.0
+            .iter_mut()
+            .try_for_each(|consumer| consumer.visit(visit))
     }
 }

@@ -54,11 +54,7 @@ pub(crate) struct FlatMap<F, U> {
 }
 
 impl<F, U> FlatMap<F, U> {
-    pub(crate) fn new(
-        function: Arc<F>,
-        batch_size: usize,
-        downstream: Box<dyn Stage<U>>,
-    ) -> Self {
+    pub(crate) fn new(function: Arc<F>, batch_size: usize, downstream: Box<dyn Stage<U>>) -> Self {
         Self {
             function,
             out: Vec::new(),

@@ -222,9 +222,11 @@ impl<T: Record> Stream<T> {
     {
         let uid = uid.into();
         let name = uid.clone();
-        let make = Make::Operator(Arc::new(move |context: &mut TaskContext, downstream: AnyStage| {
-            plain::make_broadcast(&name, context, &open, downstream.typed())
-        }));
+        let make = Make::Operator(Arc::new(
+            move |context: &mut TaskContext, downstream: AnyStage| {
+                plain::make_broadcast(&name, context, &open, downstream.typed())
+            },
+        ));
         let node = add_node::<P::Out>(&self.graph, Some(uid), "connect-broadcast", make);
         self.flow_to(node, 0, Routing::Forward);
         broadcast.flow_to(node, 1, Routing::Broadcast);
@@ -283,7 +285,15 @@ impl<T: Record> Stream<T> {
             }),
         };
         let receive = |stage: AnyStage| Box::new(TypedPort::<T>(stage.typed())) as _;
-        add_edges(self.graph.borrow_mut(), &self.from, to, port, routing, &connect, receive);
+        add_edges(
+            self.graph.borrow_mut(),
+            &self.from,
+            to,
+            port,
+            routing,
+            &connect,
+            receive,
+        );
     }
 }
 
@@ -296,7 +306,9 @@ pub struct KeyedStream<K, T> {
 
 impl<K, T> fmt::Debug for KeyedStream<K, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("KeyedStream").field("stream", &self.stream).finish()
+        f.debug_struct("KeyedStream")
+            .field("stream", &self.stream)
+            .finish()
     }
 }
 
@@ -374,8 +386,17 @@ impl<K: Key, T: Record> KeyedStream<K, T> {
     fn flow_to(&self, to: NodeId, port: usize) {
         let receive = |stage: AnyStage| Box::new(TypedPort::<Keyed<K, T>>(stage.typed())) as _;
         let from = &self.stream.from;
-        let graph = self.stream.graph.borrow_mut();
-        add_edges(graph, from, to, port, Routing::Keyed, &self.connect, receive);
+        let mut graph = self.stream.graph.borrow_mut();
+        graph.nodes[to].grouping = Some(K::GROUPING);
+        add_edges(
+            graph,
+            from,
+            to,
+            port,
+            Routing::Keyed,
+            &self.connect,
+            receive,
+        );
     }
 }
 
@@ -389,15 +410,14 @@ fn add_node<Out: Record>(
     let join = |mut consumers: Vec<AnyStage>| match consumers.len() {
         0 => AnyStage::new::<Out>(Discard),
         1 => consumers.remove(0),
-        _ => AnyStage::new::<Out>(Fanout(
-            consumers.into_iter().map(AnyStage::typed).collect(),
-        )),
+        _ => AnyStage::new::<Out>(Fanout(consumers.into_iter().map(AnyStage::typed).collect())),
     };
     let nodes = &mut graph.borrow_mut().nodes;
     nodes.push(Node {
         uid,
         name,
         parallelism: None,
+        grouping: None,
         make,
         join,
     });

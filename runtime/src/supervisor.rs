@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use cutwater_storage::{CheckpointStore, SharedBlobs};
+use cutwater_storage::{CheckpointStore, Options, SharedBlobs};
 use tokio::sync::mpsc;
 
 use crate::{
@@ -54,7 +54,10 @@ impl Supervisor {
         }
     }
 
-    pub(crate) async fn run(self, mut commands: mpsc::UnboundedReceiver<Command>) -> Result<Outcome> {
+    pub(crate) async fn run(
+        self,
+        mut commands: mpsc::UnboundedReceiver<Command>,
+    ) -> Result<Outcome> {
         let ended = self.attempts(&mut commands).await;
         self.shared.update(|status| match &ended {
             Ok(_) => status.state = State::Finished,
@@ -119,7 +122,9 @@ impl Supervisor {
         history: &mut History,
         commands: &mut mpsc::UnboundedReceiver<Command>,
     ) -> Result<Ended> {
-        let store = CheckpointStore::open(self.blobs.clone())
+        let mut options = Options::default();
+        options.keep = self.settings.retained_checkpoints;
+        let store = CheckpointStore::open(self.blobs.clone(), options)
             .await
             .map_err(coordinator::store_error("could not be opened"))?;
         let restore = if history.has_completed {
@@ -138,9 +143,8 @@ impl Supervisor {
         };
         let ended = coordinator::run(setup, store, history, commands).await;
         if let Err(error) = &ended {
-            let generation = self.shared.generation();
             self.observer.reached(&Moment::Failed {
-                generation,
+                generation: self.shared.generation(),
                 error: error.chain(),
             });
         }
@@ -149,10 +153,7 @@ impl Supervisor {
 }
 
 /// Waits for `delay`, or for somebody who cannot wait.
-async fn pause(
-    delay: Duration,
-    commands: &mut mpsc::UnboundedReceiver<Command>,
-) -> Result<()> {
+async fn pause(delay: Duration, commands: &mut mpsc::UnboundedReceiver<Command>) -> Result<()> {
     let until = tokio::time::Instant::now() + delay;
     loop {
         match tokio::time::timeout_at(until, commands.recv()).await {

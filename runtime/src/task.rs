@@ -233,7 +233,10 @@ impl Running {
         let flush_interval = self.attempt.settings.flush_interval;
         let mut flush_at = self.attempt.clock.instant() + flush_interval;
         loop {
-            match self.gate.poll(|channel| self.alignment.is_blocked(channel))? {
+            match self
+                .gate
+                .poll(|channel| self.alignment.is_blocked(channel))?
+            {
                 Some(Received::Control(control)) => {
                     if let Next::End(last) = self.control(control)? {
                         return Ok(last);
@@ -386,7 +389,8 @@ impl Running {
             self.reading = false;
         }
         stats.sync = self.attempt.clock.now() - started;
-        self.uploads.start(barrier.checkpoint, snapshots.operators, stats);
+        self.uploads
+            .start(barrier.checkpoint, snapshots.operators, stats);
         Ok(())
     }
 

@@ -7,7 +7,7 @@ use std::sync::{
 
 use cutwater_barrier::{CheckpointId, coordinate::TaskId, stats::TaskStats};
 use cutwater_state::{NewFile, SnapshotTask};
-use cutwater_storage::{FileRef, KeyedHandle, PreparedTransaction, Statistics, Subtask};
+use cutwater_storage::{KeyedHandle, PreparedTransaction, Statistics, Subtask};
 
 use crate::{
     BoxError, Error, ErrorKind, Result, attempt::Attempt, stage::OperatorSnapshot, task::Report,
@@ -18,14 +18,6 @@ use crate::{
 pub(crate) struct TaskPart {
     pub(crate) subtask: u16,
     pub(crate) operators: Vec<(String, Subtask)>,
-}
-
-impl TaskPart {
-    /// The files that nothing will name if the checkpoint is given up.
-    pub(crate) fn into_files(self) -> impl Iterator<Item = FileRef> {
-        let keyed = self.operators.into_iter().flat_map(|(_, part)| part.keyed);
-        keyed.flat_map(|handle| handle.files)
-    }
 }
 
 /// The uploads of one task that may still be under way.
@@ -53,7 +45,8 @@ impl Uploads {
         operators: Vec<OperatorSnapshot>,
         stats: TaskStats,
     ) {
-        self.running.retain(|(_, is_over)| Arc::strong_count(is_over) > 1);
+        self.running
+            .retain(|(_, is_over)| Arc::strong_count(is_over) > 1);
         let is_cancelled = Arc::new(AtomicBool::new(false));
         self.running.push((checkpoint, Arc::clone(&is_cancelled)));
         let upload = Upload {
@@ -150,10 +143,10 @@ impl Upload {
                 return Err("the checkpoint was given up meanwhile".into());
             }
             let subtask = u32::from(self.subtask);
-            let mut writer =
-                self.attempt
-                    .files
-                    .writer(self.checkpoint, uid, subtask, &file.name);
+            let mut writer = self
+                .attempt
+                .files
+                .writer(self.checkpoint, uid, subtask, &file.name);
             let written = self.attempt.tokio.block_on(async {
                 writer.write(file.bytes).await?;
                 writer.finish().await
@@ -162,7 +155,11 @@ impl Upload {
             Ok(())
         };
         let snapshot = task.run(&mut store)?;
-        Ok(KeyedHandle::new(vec![snapshot.groups], snapshot.manifest, files))
+        Ok(KeyedHandle::new(
+            vec![snapshot.groups],
+            snapshot.manifest,
+            files,
+        ))
     }
 }
 
