@@ -55,8 +55,9 @@ pub trait Committer: Send {
 pub struct Prepared {
     /// The checkpoint before whose barrier it was written. That one or a later one decides.
     pub checkpoint: CheckpointId,
-    /// Enough for another process to commit, probe or abort it, and unique among all transactions
-    /// of the target. Opaque to everyone but the sink.
+    /// Enough for another process to commit, probe or abort it. Unique among all transactions of
+    /// the target there ever were, also those of a generation that completed nothing: a zombie
+    /// would else commit its successor's. Opaque to everyone but the sink.
     pub token: Vec<u8>,
 }
 

@@ -231,7 +231,8 @@ impl Machine {
     fn judged(&mut self, now: Time, prepared: Prepared, verdict: Verdict) {
         match verdict {
             Verdict::Committed | Verdict::AlreadyCommitted => self.pending.remove(&prepared),
-            Verdict::NotCommitted(error) | Verdict::Unknown(error)
+            // Whatever became of it, the newer generation takes care of it.
+            Verdict::NotCommitted(error) | Verdict::Lost(error) | Verdict::Unknown(error)
                 if error.newer_generation().is_some() =>
             {
                 self.fail(Failure::fenced(error));
