@@ -29,8 +29,8 @@ use crate::{Guarantee, Prepared, Result, Retry, Verdict};
 /// Decides what the [`Committer`](crate::Committer) of one sink does, for one generation of a job.
 ///
 /// One call is out at a time, as the committer is one object. [`Driver`](crate::Driver) carries
-/// the calls out.
-#[derive(Debug)]
+/// the calls out. `Clone` is for model checkers, which go on from one state in every way.
+#[derive(Clone, Debug)]
 pub struct Machine {
     generation: Generation,
     guarantee: Guarantee,
