@@ -54,6 +54,8 @@ mod codec;
 mod error;
 mod file;
 mod frame;
+#[cfg(test)]
+mod golden;
 pub mod layout;
 mod log;
 mod metadata;
