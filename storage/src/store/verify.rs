@@ -32,6 +32,7 @@ impl CheckpointStore {
     /// `Corrupt` if the log itself is; `Io` if the store fails.
     pub async fn verify(&mut self, mut report: impl FnMut(Verified)) -> Result<()> {
         self.refresh().await?;
+        self.log.verify_trimmed().await?;
         for completed in self.list() {
             self.verify_checkpoint(completed, &mut report).await?;
         }
