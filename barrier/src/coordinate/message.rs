@@ -160,7 +160,8 @@ pub enum Effect<R> {
         /// The completed checkpoint, or why there is none.
         outcome: Result<CheckpointId, Refusal>,
     },
-    /// The job's last checkpoint is complete: it ends when all tasks have.
+    /// The job's last checkpoint is complete and nothing else is in progress: the job ends when all
+    /// tasks have.
     End {
         /// The last checkpoint.
         checkpoint: CheckpointId,
