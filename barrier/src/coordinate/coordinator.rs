@@ -54,7 +54,9 @@ pub(super) enum Phase {
     },
     /// The checkpoint that ends the job is in progress.
     Ending,
-    /// The checkpoint that ends the job is complete.
+    /// The checkpoint that ends the job is complete, savepoints before it may still be in progress.
+    Closing { last: CheckpointId },
+    /// The job's end was told.
     Ended,
     /// The attempt is over.
     Halted {
@@ -95,6 +97,7 @@ impl<R> Coordinator<R> {
         self.apply(now, event)?;
         self.decide();
         self.trigger_due(now);
+        self.close();
         Ok(())
     }
 
