@@ -22,13 +22,6 @@ use crate::{
     worker::{Item, Message, Part, Reports},
 };
 
-/// How an attempt ended.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum End {
-    Finished,
-    Crashed,
-}
-
 /// One attempt to run the job, with the coordinator's side of everything.
 pub(crate) struct Attempt<'a, S: Sink, C> {
     job: &'a Job<'a, S>,
@@ -95,8 +88,8 @@ impl<'a, S: Sink, C: Fn() -> Time + Sync> Attempt<'a, S, C> {
         }
     }
 
-    /// Runs until the last checkpoint is committed, or the job crashes as planned.
-    pub(crate) fn run(&mut self) -> Result<End> {
+    /// Runs until the last checkpoint is committed: `true`; or the job crashes as planned: `false`.
+    pub(crate) fn run(&mut self) -> Result<bool> {
         for source in 0..self.job.input.len() {
             self.handle(Event::Running {
                 task: TaskId(source),
@@ -125,8 +118,8 @@ impl<'a, S: Sink, C: Fn() -> Time + Sync> Attempt<'a, S, C> {
             // One effect a turn: between the barriers of two sources there are words, as in an engine
             // whose sources have threads of their own.
             if let Some(effect) = self.coordinator.poll() {
-                if let Some(end) = self.carry_out(effect)? {
-                    return Ok(end);
+                if let Some(is_finished) = self.carry_out(effect)? {
+                    return Ok(is_finished);
                 }
             } else if is_at_end {
                 self.wait()?;
@@ -154,7 +147,8 @@ impl<'a, S: Sink, C: Fn() -> Time + Sync> Attempt<'a, S, C> {
         Ok(has_fed)
     }
 
-    fn carry_out(&mut self, effect: Effect<Part>) -> Result<Option<End>> {
+    /// Does what the coordinator says. If that was the last thing, whether the job is finished.
+    fn carry_out(&mut self, effect: Effect<Part>) -> Result<Option<bool>> {
         match effect {
             // The barrier goes behind the words sent so far, and the position says which these are.
             Effect::Trigger { task, barrier } => {
@@ -174,11 +168,11 @@ impl<'a, S: Sink, C: Fn() -> Time + Sync> Attempt<'a, S, C> {
                 let checkpoint = decision.barrier.checkpoint;
                 let metadata = self.metadata(decision)?;
                 if self.job.crash == Some(Crash::BeforeComplete) {
-                    return Ok(Some(End::Crashed));
+                    return Ok(Some(false));
                 }
                 block_on(self.store.complete(&metadata))?; // The decision.
                 if self.job.crash == Some(Crash::BeforeCommit) {
-                    return Ok(Some(End::Crashed));
+                    return Ok(Some(false));
                 }
                 self.handle(Event::Decided { checkpoint })?;
             }
@@ -194,7 +188,7 @@ impl<'a, S: Sink, C: Fn() -> Time + Sync> Attempt<'a, S, C> {
                 outcome?;
                 self.is_asked = false;
             }
-            Effect::End { .. } => return Ok(Some(End::Finished)),
+            Effect::End { .. } => return Ok(Some(true)),
             Effect::FailJob(failure) => return Err(failure.into()),
             // No checkpoint may fail here (`Config::tolerable_failures` is 0): `FailJob` follows, and
             // the next attempt sweeps up.

@@ -152,15 +152,16 @@ pub fn run<S: Sink<Record = String>>(job: &Job<'_, S>) -> Result<Outcome> {
             };
             threads.push(scope.spawn(move || worker.run(job.sink, inbox, clock)));
         }
-        let ended = attempt.run();
+        let is_finished = attempt.run();
         drop(attempt); // A worker ends when nobody can send to it any more.
         let mut counts = BTreeMap::new();
         for thread in threads {
             counts.extend(thread.join().map_err(|_| "a worker panicked")??);
         }
-        Ok(match ended? {
-            driver::End::Finished => Outcome::Finished(counts),
-            driver::End::Crashed => Outcome::Crashed,
+        Ok(if is_finished? {
+            Outcome::Finished(counts)
+        } else {
+            Outcome::Crashed
         })
     })
 }
