@@ -71,3 +71,8 @@ pub use key::{DecodeError, Key};
 pub use partition::{GroupOffsets, partition_by_group};
 pub use range::{KeyGroupRange, KeyGroupSet, WrongGroup};
 pub use rescale::{Mapping, Read, RescaleError, RescalePlan};
+
+/// Runs the README's example as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -355,7 +355,16 @@ impl CheckpointStore {
     ///
     /// `NotFound`; `Corrupt` naming the object.
     pub async fn load(&self, checkpoint: CheckpointId) -> Result<Metadata> {
-        load(&self.blobs, self.get(checkpoint)?).await
+        match load(&self.blobs, self.get(checkpoint)?).await {
+            Err(e)
+                if e.kind() == ErrorKind::Corrupt
+                    && self.is_discarded_meanwhile(checkpoint).await? =>
+            {
+                let reason = "was discarded since the log was read: refresh, and take a newer one";
+                Err(Error::new(ErrorKind::NotFound, name(checkpoint), reason))
+            }
+            loaded => loaded,
+        }
     }
 
     /// The bytes `range` of a state file, verified.
@@ -399,13 +408,31 @@ impl CheckpointStore {
         let state = self.log.state();
         self.named.retain(|id, _| state.get(*id).is_some());
         for completed in state.retained() {
-            if !self.named.contains_key(&completed.checkpoint) {
-                let metadata = load(&self.blobs, completed).await?;
-                self.named
-                    .insert(completed.checkpoint, objects_of(&metadata));
+            let id = completed.checkpoint;
+            if self.named.contains_key(&id) {
+                continue;
+            }
+            match load(&self.blobs, completed).await {
+                Ok(metadata) => drop(self.named.insert(id, objects_of(&metadata))),
+                Err(e) => {
+                    // Perhaps a successor has deleted it, and what is wrong is that this one goes on.
+                    if let Some(term) = self.term {
+                        Leadership::new(self.blobs.clone(), term.generation)
+                            .check()
+                            .await?;
+                    }
+                    return Err(e);
+                }
             }
         }
         Ok(())
+    }
+
+    /// Whether a checkpoint of this process's view is no longer there, as the store has it now.
+    async fn is_discarded_meanwhile(&self, checkpoint: CheckpointId) -> Result<bool> {
+        let mut log = Log::new(self.blobs.clone(), self.nonces.clone());
+        log.read().await?;
+        Ok(log.state().get(checkpoint).is_none())
     }
 }
 

@@ -27,7 +27,7 @@ use crate::{Barrier, CheckpointId, Generation, Time, stats::TaskStats};
 ///
 /// One coordinator serves one attempt (one [`Generation`]); the next attempt gets a new one, so that
 /// nothing of the old one can count by mistake (case B15).
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Coordinator<R> {
     pub(super) config: Config,
     pub(super) generation: Generation,

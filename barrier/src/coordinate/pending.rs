@@ -11,7 +11,7 @@ use crate::{
     stats::{AckedTask, CheckpointStats, TaskStats},
 };
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Pending<R> {
     pub(super) barrier: Barrier,
     pub(super) origin: Origin,

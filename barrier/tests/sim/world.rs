@@ -10,7 +10,7 @@ use cutwater_barrier::stats::TaskStats;
 use cutwater_barrier::{Barrier, CheckpointId, Coordinator, Generation, Then, Time};
 
 use crate::{
-    checks::Checks,
+    checks::{Checks, Reach},
     random::Random,
     scenario::{Faults, Scenario},
     task::{Item, News, Outputs, Part, Role, Task},
@@ -73,12 +73,13 @@ impl World {
         world
     }
 
-    /// Runs to the job's end. Returns the steps it took, or `None` if they were too few.
-    pub(crate) fn run(mut self, steps_max: u64) -> Option<u64> {
+    /// Runs to the job's end. Returns the steps it took and what it reached, or `None` if the steps
+    /// were too few.
+    pub(crate) fn run(mut self, steps_max: u64) -> Option<(u64, Reach)> {
         for step in 0..steps_max {
             if self.ended {
                 self.checks.end(&self.scenario, self.log.iter());
-                return Some(step);
+                return Some((step, self.checks.reach));
             }
             if step == FAULTY_STEPS {
                 self.faults = Faults::NONE;
@@ -252,13 +253,13 @@ impl World {
         };
         let checkpoint = decision.barrier.checkpoint;
         if !self.random.percent(self.faults.undecided) {
-            self.log.push(decision);
+            self.make_durable(decision);
             return self.tell(Event::Decided { checkpoint });
         }
         let reason = [NotDurable::Failed, NotDurable::Unknown][self.random.index(2)];
         let reports = decision.reports.clone();
         if reason == NotDurable::Unknown && self.random.percent(50) {
-            self.log.push(decision);
+            self.make_durable(decision);
         }
         for report in &reports {
             self.checks.reports.came_in(report.report.serial);
@@ -268,6 +269,11 @@ impl World {
             reason,
             reports,
         });
+    }
+
+    fn make_durable(&mut self, decision: Decision<Part>) {
+        self.checks.reports.durable(&decision);
+        self.log.push(decision);
     }
 
     fn something_comes_from_outside(&mut self) {
@@ -300,12 +306,13 @@ impl World {
         }
         // A driver waits for the append under way before it ends the attempt.
         if self.failed && self.deciding.is_none() {
-            self.checks.answers.all_answered();
+            self.checks.attempt_gave_up();
             self.restart();
         }
     }
 
     fn carry_out(&mut self, effect: Effect<Part>) {
+        self.checks.reach.effect(&effect);
         match effect {
             Effect::Trigger { task, barrier } => {
                 self.checks.ids.triggered(barrier.checkpoint);
@@ -353,7 +360,7 @@ impl World {
                     Some(checkpoint),
                     "the job ends with its newest checkpoint"
                 );
-                self.checks.answers.all_answered();
+                self.checks.attempt_gave_up();
                 self.ended = true;
             }
             Effect::FailJob(_) => {
@@ -375,7 +382,7 @@ impl World {
         if let Some(decision) = self.deciding.take()
             && self.random.percent(50)
         {
-            self.log.push(decision);
+            self.make_durable(decision);
         }
         let first = self.coordinator.next().get() + self.random.below(3);
         let attempt = Attempt::new(

@@ -17,8 +17,8 @@ impl Assignment {
     /// The assignment to `parallelism` subtasks that moves the fewest groups away from `self`,
     /// among all whose sizes differ by at most 1. See [`moved_from`](Self::moved_from).
     ///
-    /// Subtask `i` stays subtask `i`. A subtask's groups are in general several ranges, so the
-    /// assignment must stand in the checkpoint: no formula gives it back.
+    /// Subtask `i` stays subtask `i`. A subtask's groups are in general several ranges, more after
+    /// each rescale, so the assignment must stand in the checkpoint: no formula gives it back.
     ///
     /// # Errors
     ///

@@ -14,7 +14,10 @@ pub(super) async fn run<T: Target>(
 ) -> Result<(), String> {
     let target = &open();
     match check {
-        Check::RequestLost => request_lost(target).await,
+        Check::MessageLost => {
+            message_lost(target, Lose::Request).await?;
+            message_lost(&open(), Lose::Reply).await
+        }
         Check::Abort => abort(target).await,
         Check::Decline => decline(target).await,
         Check::Zombie => {
@@ -30,12 +33,12 @@ pub(super) async fn run<T: Target>(
     }
 }
 
-async fn request_lost<T: Target>(target: &T) -> Result<(), String> {
+async fn message_lost<T: Target>(target: &T, lose: Lose) -> Result<(), String> {
     let mut rig = Rig::start(target, Durable::new("exam", 0), 2).await?;
     rig.write(10).await?;
-    *rig.lose.lock().expect("no holder panics") = Lose::Request;
+    *rig.lose.lock().expect("no holder panics") = lose;
     rig.checkpoint(Input::Ended).await?;
-    exactly(target, 10, "after a commit whose first request was lost").await
+    exactly(target, 10, &format!("when the {lose:?} was lost")).await
 }
 
 async fn abort<T: Target>(target: &T) -> Result<(), String> {

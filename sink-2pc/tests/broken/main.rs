@@ -7,7 +7,7 @@ use cutwater_sink_2pc::testkit::{self, Check, Check::*, block_on};
 use sink::{BrokenTarget, Flaw};
 
 /// Each flaw, and all checks that see it.
-const SEEN: [(Flaw, &[Check]); 15] = [
+const SEEN: [(Flaw, &[Check]); 17] = [
     (Flaw::None, &[]),
     (
         Flaw::WritesThrough,
@@ -22,7 +22,14 @@ const SEEN: [(Flaw, &[Check]); 15] = [
     (Flaw::ClaimsEveryCommit, &[Window4, Window5]),
     (Flaw::TakesDoneForLost, &[Window4, Window5]),
     (Flaw::CleansUpEarly, &[Window5]),
-    (Flaw::ProbesYes, &[RequestLost, Abort]),
+    (Flaw::ProbesYes, &[MessageLost, Abort]),
+    (Flaw::ProbesNo, &[MessageLost]),
+    (
+        Flaw::ReusesNames,
+        &[
+            Window1, Window2, Window3, Window4, Window5, Abort, Zombie, Rescale,
+        ],
+    ),
     (Flaw::TakesAbortedForDone, &[Abort, Zombie]),
     (Flaw::DoesNotFence, &[Zombie]),
     (Flaw::SweepsTwoSubtasks, &[Rescale]),

@@ -32,6 +32,10 @@ pub(crate) enum Flaw {
     CleansUpEarly,
     /// A probe takes what is only prepared for committed.
     ProbesYes,
+    /// A probe takes what is committed for gone.
+    ProbesNo,
+    /// B52: counters start again with each process, and nothing else is in the name.
+    ReusesNames,
     /// B54a: "not there any more" is taken for "already committed".
     TakesAbortedForDone,
     /// The fence is not told to the target.
@@ -154,6 +158,9 @@ impl BrokenWriter {
     fn name(&self) -> String {
         let context = &self.context;
         let (job, generation, subtask) = (&context.job, context.generation, context.subtask);
+        if self.target.flaw == Flaw::ReusesNames {
+            return format!("{job}/{subtask}/{}", self.counter);
+        }
         format!("{job}/{generation}/{subtask}/{}", self.counter)
     }
 
@@ -273,7 +280,9 @@ impl BrokenCommitter {
 
     fn probe_one(&self, name: &str) -> Verdict {
         let server = self.target.lock();
-        if self.target.flaw == Flaw::ProbesYes || server.committed.contains_key(name) {
+        if self.target.flaw == Flaw::ProbesNo {
+            Verdict::Lost(Error::new("probing", "no such open transaction"))
+        } else if self.target.flaw == Flaw::ProbesYes || server.committed.contains_key(name) {
             Verdict::AlreadyCommitted
         } else if server.prepared.contains_key(name) {
             Verdict::NotCommitted(Error::new("probing", "it is prepared"))

@@ -32,10 +32,11 @@ fn everything() -> Metadata {
     let mut source = Operator::new("flights", MaxParallelism::new(128).unwrap());
     source.coordinator = Some(Bytes::from_static(b"two splits left"));
     for (finished, positions) in [(true, ""), (false, "EWR@121")] {
-        let mut subtask = Subtask::default();
-        subtask.finished = finished;
-        subtask.source = Bytes::from_static(positions.as_bytes());
-        source.subtasks.push(subtask);
+        source.subtasks.push(Subtask {
+            finished,
+            source: Bytes::from_static(positions.as_bytes()),
+            ..Subtask::default()
+        });
     }
 
     let mut totals = Operator::new("running totals \u{e4}", MaxParallelism::MAX);

@@ -56,6 +56,14 @@ impl CheckpointStore {
                 self.blobs.delete(&object.path).await?;
             }
         }
+        // Its id is not used again, though nothing else tells of it. After the deletions, as those
+        // may have been what makes room for an entry.
+        if self.state().next_id() <= checkpoint {
+            self.log
+                .append(generation, Decision::Discarded(checkpoint))
+                .await?;
+        }
+        self.log.state_mut().forget(checkpoint);
         Ok(Fate::Discarded)
     }
 

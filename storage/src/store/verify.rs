@@ -3,7 +3,7 @@
 use cutwater_barrier::CheckpointId;
 
 use super::{CheckpointStore, load};
-use crate::{Blobs, Completed, Error, FileRef, Result, file, layout};
+use crate::{Blobs, Completed, Error, ErrorKind, FileRef, Result, file};
 
 /// So much of a file is read at once.
 const CHUNK_BLOCKS: u64 = 64;
@@ -32,6 +32,7 @@ impl CheckpointStore {
     /// `Corrupt` if the log itself is; `Io` if the store fails.
     pub async fn verify(&mut self, mut report: impl FnMut(Verified)) -> Result<()> {
         self.refresh().await?;
+        self.log.verify_trimmed().await?;
         for completed in self.list() {
             self.verify_checkpoint(completed, &mut report).await?;
         }
@@ -43,44 +44,48 @@ impl CheckpointStore {
         completed: &Completed,
         report: &mut impl FnMut(Verified),
     ) -> Result<()> {
+        let checkpoint = completed.checkpoint;
         let mut found = |object: &str, bytes, result| {
             report(Verified {
-                checkpoint: completed.checkpoint,
+                checkpoint,
                 object: object.to_owned(),
                 bytes,
                 result,
             });
         };
-        let loaded = load(&self.blobs, completed).await;
-        let (metadata, result) = match loaded {
-            Ok(metadata) => (Some(metadata), Ok(())),
-            Err(e) => (None, Err(faults_only(e)?)),
+        let metadata = match load(&self.blobs, completed).await {
+            Ok(metadata) => metadata,
+            Err(e) => {
+                if let Some(fault) = self.fault_of(checkpoint, e).await? {
+                    found(&completed.metadata, completed.metadata_bytes, Err(fault));
+                }
+                return Ok(());
+            }
         };
-        found(&completed.metadata, completed.metadata_bytes, result);
-        let Some(metadata) = metadata else {
-            return Ok(());
-        };
-        let folder = self
-            .blobs
-            .list(&layout::checkpoint(completed.checkpoint))
-            .await?;
+        found(&completed.metadata, completed.metadata_bytes, Ok(()));
         for file in metadata.files() {
-            let listed = folder
-                .iter()
-                .find(|object| Some(object.path.as_str()) == file.path());
             let result = match self.verify_file(file).await {
-                Ok(()) => match listed {
-                    Some(object) if object.bytes != file.length => {
-                        let reason = format!("goes on after its {} bytes", file.length);
-                        Err(Error::corrupt(&object.path, reason).at(file.length))
-                    }
-                    _ => Ok(()),
+                Ok(()) => Ok(()),
+                Err(e) => match self.fault_of(checkpoint, e).await? {
+                    Some(fault) => Err(fault),
+                    None => return Ok(()),
                 },
-                Err(e) => Err(faults_only(e)?),
             };
             found(file.path().unwrap_or(&file.name), file.length, result);
         }
         Ok(())
+    }
+
+    /// The error if it is a finding, not a failure to read at all; `None` if the checkpoint is no
+    /// longer there: a job may be running on the store, and have dropped it in the meantime.
+    async fn fault_of(&self, checkpoint: CheckpointId, error: Error) -> Result<Option<Error>> {
+        match error.kind() {
+            ErrorKind::Corrupt | ErrorKind::Incompatible => {
+                let is_gone = self.is_discarded_meanwhile(checkpoint).await?;
+                Ok((!is_gone).then_some(error))
+            }
+            _ => Err(error),
+        }
     }
 
     async fn verify_file(&self, file: &FileRef) -> Result<()> {
@@ -91,14 +96,19 @@ impl CheckpointStore {
             file::read(&self.blobs, file, start..end).await?;
             start = end;
         }
-        Ok(())
-    }
-}
-
-/// A fault of the bytes is a finding; that they could not be read at all is an error.
-fn faults_only(error: Error) -> Result<Error> {
-    match error.kind() {
-        crate::ErrorKind::Corrupt | crate::ErrorKind::Incompatible => Ok(error),
-        _ => Err(error),
+        let Some(path) = file.path() else {
+            return Ok(());
+        };
+        match self
+            .blobs
+            .get_range(path, file.length..file.length + 1)
+            .await?
+        {
+            Some(more) if !more.is_empty() => {
+                let reason = format!("goes on after its {} bytes", file.length);
+                Err(Error::corrupt(path, reason).at(file.length))
+            }
+            _ => Ok(()),
+        }
     }
 }

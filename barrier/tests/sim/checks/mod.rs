@@ -3,7 +3,10 @@
 mod answers;
 mod cut;
 mod ids;
+mod reach;
 mod reports;
+
+pub(crate) use reach::Reach;
 
 use cutwater_barrier::coordinate::Decision;
 
@@ -14,6 +17,7 @@ pub(crate) struct Checks {
     pub(crate) answers: answers::Answers,
     pub(crate) cut: cut::Cut,
     pub(crate) ids: ids::Ids,
+    pub(crate) reach: Reach,
     pub(crate) reports: reports::Reports,
 }
 
@@ -23,8 +27,15 @@ impl Checks {
             answers: answers::Answers::default(),
             cut: cut::Cut,
             ids: ids::Ids::default(),
+            reach: Reach::default(),
             reports: reports::Reports::default(),
         }
+    }
+
+    /// The coordinator will say no more.
+    pub(crate) fn attempt_gave_up(&self) {
+        self.answers.all_answered();
+        self.reports.all_out();
     }
 
     /// The job has ended with the newest of `log`.
