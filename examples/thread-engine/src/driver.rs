@@ -1,8 +1,10 @@
 //! The loop of an attempt: feeds the sources, carries out what the coordinator decides.
 
-use std::sync::mpsc::{self, Receiver, Sender};
-use std::thread;
-use std::time::Duration;
+use std::{
+    sync::mpsc::{self, Receiver, Sender},
+    thread,
+    time::Duration,
+};
 
 use cutwater_barrier::{
     Coordinator, Then, Time,

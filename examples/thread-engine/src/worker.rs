@@ -1,7 +1,10 @@
 //! A worker: counts the words of its key groups, and takes part in checkpoints.
 
-use std::sync::mpsc::{Receiver, Sender};
-use std::{collections::VecDeque, ops::Range};
+use std::{
+    collections::VecDeque,
+    ops::Range,
+    sync::mpsc::{Receiver, Sender},
+};
 
 use cutwater_barrier::{
     Aligner, Barrier, CheckpointId, Then, Time,
@@ -73,6 +76,8 @@ impl Drop for Reports {
 
 impl Worker<'_> {
     /// Works until nobody can send to `inbox` any more, and returns the counts.
+    ///
+    /// A failure of any kind ends the worker, which ends the attempt; nothing is declined.
     pub(crate) fn run(
         self,
         sink: &impl Sink<Record = String>,
@@ -84,6 +89,9 @@ impl Worker<'_> {
         let old = old.map(|handle| restored(handle, self.files.clone()));
         let mut states = KeyedStates::<String>::restore(COUNT, self.groups, MAX_PARALLELISM, old)?;
         let count = states.value::<u64>("count")?;
+        if let Some(name) = states.undeclared().first() {
+            return Err(format!("state `{name}` was restored, and nobody declared it").into());
+        }
         let writer = block_on(sink.writer(self.context.clone(), self.pieces.clone()))?;
         let mut task = Task {
             worker: self,
