@@ -1,96 +1,73 @@
-//! Jobs that fail and come back: every record counts once, in state and in what is committed.
+//! Attempts that fail and come back: every record counts once, in state and in what is committed.
 
-use std::{
-    collections::BTreeMap,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
+mod common;
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
 };
 
-use cutwater_runtime::{
-    BoxError, Collect, Job, KeyedContext, KeyedOpen, KeyedProcess, Observer, Restart, Settings,
-};
-use cutwater_source::VecSource;
-use cutwater_state::{Handle, ValueState};
-use cutwater_storage::{LocalBlobs, SharedBlobs};
+use common::{assert_ledger, counting, settings, start};
+use cutwater_runtime::{Collect, ErrorKind, Restart};
 
-/// Counts per key and emits each count.
-struct Count {
-    count: Handle<ValueState<u64, u64>>,
-    fails_at: Arc<AtomicU64>,
-}
-
-impl Count {
-    fn open(
-        open: &mut KeyedOpen<'_, u64>,
-        fails_at: &Arc<AtomicU64>,
-    ) -> cutwater_runtime::Result<Self> {
-        Ok(Self {
-            count: open.keyed.value("count").unwrap(),
-            fails_at: Arc::clone(fails_at),
-        })
-    }
-}
-
-impl KeyedProcess<u64> for Count {
-    type In = u64;
-    type Out = (u64, u64);
-
-    fn process(
-        &mut self,
-        record: u64,
-        context: &mut KeyedContext<'_, u64>,
-        out: &mut Vec<(u64, u64)>,
-    ) -> Result<(), BoxError> {
-        if self.fails_at.fetch_sub(1, Ordering::Relaxed) == 1 {
-            panic!("record {record} breaks it, once");
+/// Calls `fail` once, at the `at`th call.
+fn once(at: u64, fail: impl Fn(u64) + Send + Sync) -> impl Fn(u64) -> u64 + Send + Sync {
+    let left = Arc::new(AtomicU64::new(at));
+    move |number| {
+        if left.fetch_sub(1, Ordering::Relaxed) == 1 {
+            fail(number);
         }
-        let count = context.keyed.update(self.count, context.key, |count| {
-            let count = count.get_or_insert(0);
-            *count += 1;
-            *count
-        })?;
-        out.push((record % 10, count));
-        Ok(())
+        number
     }
 }
 
 #[test]
 fn a_panic_in_user_code_is_a_failed_attempt_and_each_record_counts_once() {
+    for at in [1, 5_000, 29_000, 60_000] {
+        let directory = tempfile::tempdir().unwrap();
+        let output = Collect::new();
+        let job = counting(20_000, &output, once(at, |number| panic!("{number} breaks it")));
+        let outcome = start(job, directory.path(), settings(2)).wait().unwrap();
+        assert_eq!(outcome.restarts, 1, "failed at {at}");
+        assert!(outcome.is_finished);
+        assert_ledger(output.take(), 20_000);
+    }
+}
+
+#[test]
+fn a_job_that_keeps_failing_gives_up_and_says_why() {
     let directory = tempfile::tempdir().unwrap();
-    let store = SharedBlobs::new(LocalBlobs::open(directory.path()).unwrap());
-    let fails_at = Arc::new(AtomicU64::new(50_000));
     let output = Collect::new();
-    let job = Job::new("count");
-    job.source(
-        "numbers",
-        VecSource::new(vec![(0..50_000_u64).collect(), (0..50_000).collect()]),
-    )
-    .map(|number| number)
-    .key_by(|number| number % 10)
-    .process("count", move |open| Count::open(open, &fails_at))
-    .sink("out", output.clone());
-    let mut settings = Settings::default();
-    settings.parallelism = 2;
-    settings.checkpoint_interval = Some(Duration::from_millis(5));
-    settings.restart = Restart::FixedDelay {
-        attempts: 3,
-        delay: Duration::from_millis(1),
-    };
-    let outcome = job
-        .start(store, settings, Observer::default())
-        .unwrap()
-        .wait()
-        .unwrap();
-    assert_eq!(outcome.restarts, 1);
-    let mut counts: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
-    for (key, count) in output.take() {
-        counts.entry(key).or_default().push(count);
-    }
-    for counts in counts.values_mut() {
-        counts.sort_unstable();
-        assert_eq!(*counts, (1..=10_000).collect::<Vec<_>>());
-    }
+    let job = counting(100, &output, |number| panic!("{number} always breaks it"));
+    let error = start(job, directory.path(), settings(2)).wait().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Failed);
+    let chain = error.chain();
+    assert!(chain.contains("gave up after 4 failed attempts"), "{chain}");
+    assert!(chain.contains("always breaks it"), "{chain}");
+    assert!(output.is_empty());
+}
+
+#[test]
+fn without_a_restart_strategy_the_first_failure_ends_the_job() {
+    let directory = tempfile::tempdir().unwrap();
+    let output = Collect::new();
+    let job = counting(100, &output, |number| panic!("{number} breaks it"));
+    let mut settings = settings(1);
+    settings.restart = Restart::Never;
+    let handle = start(job, directory.path(), settings);
+    let error = handle.wait().unwrap_err();
+    assert!(error.chain().contains("gave up after 1 failed attempt"), "{}", error.chain());
+}
+
+#[test]
+fn an_error_of_a_user_function_names_the_operator_and_the_reason() {
+    let directory = tempfile::tempdir().unwrap();
+    let job = cutwater_runtime::Job::new("failing");
+    job.source("numbers", common::numbers(10))
+        .try_map(|number| if number == 7 { Err("seven is refused") } else { Ok(number) })
+        .sink("out", Collect::new());
+    let mut settings = settings(1);
+    settings.restart = Restart::Never;
+    let error = start(job, directory.path(), settings).wait().unwrap_err();
+    assert!(error.chain().contains("seven is refused"), "{}", error.chain());
 }
