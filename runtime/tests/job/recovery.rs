@@ -1,13 +1,12 @@
 //! Attempts that fail and come back: every record counts once, in state and in what is committed.
 
-mod common;
 
 use std::sync::{
     Arc,
     atomic::{AtomicU64, Ordering},
 };
 
-use common::{assert_ledger, counting, settings, start};
+use crate::common::{assert_ledger, counting, settings, start};
 use cutwater_runtime::{Collect, ErrorKind, Restart};
 
 /// Calls `fail` once, at the `at`th call.
@@ -63,7 +62,7 @@ fn without_a_restart_strategy_the_first_failure_ends_the_job() {
 fn an_error_of_a_user_function_names_the_operator_and_the_reason() {
     let directory = tempfile::tempdir().unwrap();
     let job = cutwater_runtime::Job::new("failing");
-    job.source("numbers", common::numbers(10))
+    job.source("numbers", crate::common::numbers(10))
         .try_map(|number| if number == 7 { Err("seven is refused") } else { Ok(number) })
         .sink("out", Collect::new());
     let mut settings = settings(1);

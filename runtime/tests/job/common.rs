@@ -1,5 +1,4 @@
 //! What the job tests share: numbers in, one update per number out, and the ledger.
-#![allow(dead_code, reason = "each test file uses its part")]
 
 use std::{
     collections::BTreeMap,
@@ -17,16 +16,16 @@ use cutwater_state::{Handle, ValueState};
 use cutwater_storage::{LocalBlobs, SharedBlobs};
 
 /// Keys of the test jobs.
-pub const KEYS: u64 = 97;
+pub(crate) const KEYS: u64 = 97;
 
 /// An update: a key, and how often it has come.
-pub type Update = (u64, u64);
+pub(crate) type Update = (u64, u64);
 
 /// Counts per key and emits each count.
-pub struct Count(Handle<ValueState<u64, u64>>);
+pub(crate) struct Count(Handle<ValueState<u64, u64>>);
 
 impl Count {
-    pub fn open(open: &mut KeyedOpen<'_, u64>) -> Result<Self> {
+    pub(crate) fn open(open: &mut KeyedOpen<'_, u64>) -> Result<Self> {
         Ok(Self(open.keyed.value("count")?))
     }
 }
@@ -52,12 +51,12 @@ impl KeyedProcess<u64> for Count {
 }
 
 /// Three splits of `records` numbers each.
-pub fn numbers(records: u64) -> VecSource<u64> {
+pub(crate) fn numbers(records: u64) -> VecSource<u64> {
     VecSource::new((0..3).map(|part| (part..part + records).collect()).collect())
 }
 
 /// Numbers, `each` applied to every one, counted per key.
-pub fn counting(
+pub(crate) fn counting(
     records: u64,
     output: &Collect<Update>,
     each: impl Fn(u64) -> u64 + Send + Sync + 'static,
@@ -72,7 +71,7 @@ pub fn counting(
 }
 
 /// `parallelism` subtasks, a checkpoint every few milliseconds, quick restarts.
-pub fn settings(parallelism: u16) -> Settings {
+pub(crate) fn settings(parallelism: u16) -> Settings {
     let mut settings = Settings::default();
     settings.parallelism = parallelism;
     settings.checkpoint_interval = Some(Duration::from_millis(5));
@@ -85,18 +84,18 @@ pub fn settings(parallelism: u16) -> Settings {
     settings
 }
 
-pub fn store(directory: &Path) -> SharedBlobs {
+pub(crate) fn store(directory: &Path) -> SharedBlobs {
     SharedBlobs::new(LocalBlobs::open(directory).unwrap())
 }
 
-pub fn start(job: Job, directory: &Path, settings: Settings) -> JobHandle {
+pub(crate) fn start(job: Job, directory: &Path, settings: Settings) -> JobHandle {
     job.start(store(directory), settings, Observer::default())
         .unwrap()
 }
 
 /// Every count of every key of three splits of `records` numbers, once.
 #[track_caller]
-pub fn assert_ledger(updates: Vec<Update>, records: u64) {
+pub(crate) fn assert_ledger(updates: Vec<Update>, records: u64) {
     let mut expected = BTreeMap::<u64, u64>::new();
     for number in (0..3).flat_map(|part| part..part + records) {
         *expected.entry(number % KEYS).or_default() += 1;
@@ -115,7 +114,7 @@ pub fn assert_ledger(updates: Vec<Update>, records: u64) {
 
 /// Holds threads back until it is opened.
 #[derive(Clone, Default)]
-pub struct Barrage(Arc<(Mutex<State>, Condvar)>);
+pub(crate) struct Barrage(Arc<(Mutex<State>, Condvar)>);
 
 #[derive(Default)]
 struct State {
@@ -128,7 +127,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 impl Barrage {
     /// Waits until somebody opens it.
-    pub fn pass(&self) {
+    pub(crate) fn pass(&self) {
         let (state, changed) = &*self.0;
         let mut state = state.lock().unwrap();
         state.waiting += 1;
@@ -137,7 +136,7 @@ impl Barrage {
     }
 
     /// Waits until somebody waits.
-    pub fn await_waiting(&self) {
+    pub(crate) fn await_waiting(&self) {
         let (state, changed) = &*self.0;
         let (state, late) = changed
             .wait_timeout_while(state.lock().unwrap(), PATIENCE, |state| state.waiting == 0)
@@ -146,7 +145,7 @@ impl Barrage {
         drop(state);
     }
 
-    pub fn open(&self) {
+    pub(crate) fn open(&self) {
         let (state, changed) = &*self.0;
         state.lock().unwrap().is_open = true;
         changed.notify_all();
@@ -155,7 +154,7 @@ impl Barrage {
 
 /// Waits until `condition` holds.
 #[track_caller]
-pub fn wait_until(what: &str, condition: impl Fn() -> bool) {
+pub(crate) fn wait_until(what: &str, condition: impl Fn() -> bool) {
     let (tick, ticks) = std::sync::mpsc::channel::<()>();
     let rounds = PATIENCE.as_millis();
     for _ in 0..rounds {

@@ -1,10 +1,9 @@
 //! Stop with a checkpoint, continue with another parallelism: nothing is lost, nothing counts twice.
 
-mod common;
 
 use std::time::Duration;
 
-use common::{Barrage, assert_ledger, counting, settings, start, wait_until};
+use crate::common::{Barrage, assert_ledger, counting, settings, start, wait_until};
 use cutwater_runtime::{Collect, State};
 
 const RECORDS: u64 = 10_000;
