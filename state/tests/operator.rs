@@ -18,7 +18,7 @@ fn subtask(list: &[u32], union: &[u32], rules: &[u32]) -> Result<Option<Vec<u8>>
 
 type Share = (Vec<u32>, Vec<u32>, Vec<u32>);
 
-fn restored(old: &[Option<Vec<u8>>], parallelism: usize) -> Result<Vec<Share>> {
+fn restored(old: &[Option<Vec<u8>>], parallelism: u16) -> Result<Vec<Share>> {
     let share = |subtask| {
         let mut states = OperatorStates::restore("op", subtask, parallelism, old.to_vec())?;
         let (l, u) = (states.list::<u32>("l")?, states.union::<u32>("u")?);
@@ -29,7 +29,7 @@ fn restored(old: &[Option<Vec<u8>>], parallelism: usize) -> Result<Vec<Share>> {
     (0..parallelism).map(share).collect()
 }
 
-fn lists(old: &[Option<Vec<u8>>], parallelism: usize) -> Result<Vec<Vec<u32>>> {
+fn lists(old: &[Option<Vec<u8>>], parallelism: u16) -> Result<Vec<Vec<u32>>> {
     Ok(restored(old, parallelism)?
         .into_iter()
         .map(|(list, ..)| list)
@@ -60,7 +60,7 @@ fn a_union_list_goes_to_everyone_whole() -> Result<()> {
     let old = [subtask(&[], &[1, 2], &[])?, subtask(&[], &[3], &[])?];
     for parallelism in 1..4 {
         let shares = restored(&old, parallelism)?;
-        assert_eq!(shares.len(), parallelism);
+        assert_eq!(shares.len(), usize::from(parallelism));
         assert!(shares.iter().all(|(_, union, _)| *union == [1, 2, 3]));
     }
     Ok(())
