@@ -171,6 +171,9 @@ impl FileCommitter {
     fn raise_fence(&self, generation: Generation) -> io::Result<Option<Generation>> {
         let root = self.layout.root();
         self.disk.create_directories(&root)?;
+        for parent in root.ancestors().skip(1).take(2) {
+            self.disk.sync_directory(parent)?;
+        }
         match self.disk.create(&self.layout.fence(generation)) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
             _ => {}
@@ -190,10 +193,14 @@ impl FileCommitter {
             if identity(&fenced)?.is_none() {
                 self.disk.rename(&staging.path, &fenced)?;
             } else {
-                // Made anew by a writer that had not noticed; it does when it looks at the fence.
+                // Made anew by a zombie's fence that came late.
                 self.empty(&staging.path, |_| false)?;
             }
         }
+        // Only here are staging directories made, so a writer that comes late finds none. One that a
+        // zombie's fence makes after the look around above is empty, and its writers see the fence.
+        self.disk
+            .create_directories(&self.layout.staging(generation))?;
         self.disk.sync_directory(&root)?;
         Ok(None)
     }

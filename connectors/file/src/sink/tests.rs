@@ -13,7 +13,8 @@ use std::{
 use cutwater_barrier::{CheckpointId, Generation, Time};
 use cutwater_sink_2pc::{
     Committer as _, CommitterContext, Flushed, Input, Prepared, Sink as _, Verdict, Writer as _,
-    WriterContext, testkit::block_on,
+    WriterContext,
+    testkit::{self, Target, block_on},
 };
 use tempfile::TempDir;
 
@@ -88,6 +89,42 @@ fn visible(directory: &Path) -> Vec<u64> {
         records.extend(text.lines().map(|line| line.parse::<u64>().unwrap()));
     }
     records
+}
+
+struct Directory(TempDir, Rolling);
+
+impl Target for Directory {
+    type Sink = FileSink<JsonLines<u64>>;
+
+    fn sink(&self) -> Self::Sink {
+        FileSink::new(self.0.path(), JsonLines::new()).rolling(self.1)
+    }
+
+    fn record(&self, id: u64) -> u64 {
+        id
+    }
+
+    async fn visible(&self) -> Vec<u64> {
+        visible(self.0.path())
+    }
+
+    async fn unfinished(&self) -> Vec<String> {
+        let staged = files(&self.0.path().join(".staging")).into_iter();
+        staged.filter(|name| !name.contains("/fence-")).collect()
+    }
+}
+
+/// SPEC 5.10, with a file per checkpoint, files open to the end, and files that roll in between.
+#[test]
+fn file_sink_passes_the_exam_however_it_rolls() {
+    for rolling in [
+        Rolling::every_checkpoint(),
+        NEVER,
+        Rolling::new(8, Duration::MAX),
+        Rolling::new(u64::MAX, Duration::from_millis(4)),
+    ] {
+        testkit::conforms(|| Directory(TempDir::new().unwrap(), rolling));
+    }
 }
 
 /// What survives a crash.
