@@ -1,8 +1,9 @@
-//! Key groups, ranges of them, and their number.
+//! A key group, and how many there are.
 
 use core::fmt;
 
-/// The slice of a job's keys that moves as one when the job is rescaled. `0..max_parallelism`.
+/// The slice of a job's keys that moves as one when the job is rescaled: `0..max_parallelism`, so
+/// never more than 32767.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct KeyGroup(u16);
 
@@ -30,7 +31,7 @@ impl fmt::Display for KeyGroup {
 pub struct MaxParallelism(u16);
 
 impl MaxParallelism {
-    /// The largest that Flink's and our arithmetic allows.
+    /// The largest: a group fits in 15 bits, and `group * parallelism` in 32, as in Flink.
     pub const MAX: Self = Self(32768);
 
     /// `raw` groups, or `None` if that is not in `1..=32768`.
@@ -39,6 +40,23 @@ impl MaxParallelism {
             Some(Self(raw))
         } else {
             None
+        }
+    }
+
+    /// What a job gets that does not choose: the power of two that is at least 1.5 times
+    /// `parallelism`, not under 128, not over 32768.
+    ///
+    /// As in Flink, but for the parallelisms 171, 683, 2731 and 10923, where Flink's rounding stays
+    /// just under 1.5 times. A checkpoint's number is adopted either way, see [`agreed`](Self::agreed).
+    pub const fn default_for(parallelism: u16) -> Self {
+        let wanted = (parallelism as u32 * 3).div_ceil(2).next_power_of_two();
+        if wanted < 128 {
+            Self(128)
+        } else if wanted < 32768 {
+            #[expect(clippy::cast_possible_truncation, reason = "less than 32768")]
+            Self(wanted as u16)
+        } else {
+            Self::MAX
         }
     }
 
@@ -51,34 +69,5 @@ impl MaxParallelism {
 impl fmt::Display for MaxParallelism {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
-    }
-}
-
-/// Neighbouring key groups, `start..end`. `std::ops::Range` is not `Copy`, this is.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub struct KeyGroupRange {
-    start: u16,
-    end: u16,
-}
-
-impl KeyGroupRange {
-    /// The groups `start..end`; none if `end <= start`.
-    pub const fn new(start: u16, end: u16) -> Self {
-        Self { start, end }
-    }
-
-    /// The first group inside.
-    pub const fn start(self) -> u16 {
-        self.start
-    }
-
-    /// The first group past the end.
-    pub const fn end(self) -> u16 {
-        self.end
-    }
-
-    /// Whether `group` is inside.
-    pub const fn contains(self, group: KeyGroup) -> bool {
-        self.start <= group.get() && group.get() < self.end
     }
 }

@@ -1,1 +1,86 @@
-//! Not written yet.
+//! Typed keyed and operator state with point-in-time snapshots per key group.
+//!
+//! Everything here is synchronous, owned by one task, `Send`, and without I/O: a snapshot hands its
+//! files to the caller, a restore asks the caller for ranges of them. So any engine can use it.
+//!
+//! ```
+//! use std::collections::BTreeMap;
+//!
+//! use cutwater_barrier::CheckpointId;
+//! use cutwater_keygroups::{KeyGroupRange, MaxParallelism};
+//! use cutwater_state::{Keyed, KeyedStates, Restored};
+//!
+//! // One subtask owns all 128 key groups.
+//! let max = MaxParallelism::new(128).expect("between 1 and 32768");
+//! let mut states = KeyedStates::<String>::new("balances", KeyGroupRange::new(0, 128), max);
+//! let balance = states.value::<i64>("balance")?;
+//!
+//! let alice = "alice".to_owned();
+//! states.update(balance, Keyed::new(&alice), |slot| *slot = Some(900))?;
+//!
+//! // Fix the view; what is written from here on is not in it.
+//! let task = states.snapshot(CheckpointId::new(42));
+//! states.update(balance, Keyed::new(&alice), |slot| *slot = Some(0))?;
+//!
+//! // Write it, on whatever thread, to wherever.
+//! let mut files = BTreeMap::new();
+//! let snapshot = task.run(&mut |file| {
+//!     files.insert(file.name, file.bytes);
+//!     Ok(())
+//! })?;
+//!
+//! // Two subtasks go on where one stopped. Each reads the ranges of its own key groups.
+//! let mut found = Vec::new();
+//! for groups in [KeyGroupRange::new(0, 64), KeyGroupRange::new(64, 128)] {
+//!     let old = Restored::new(snapshot.manifest.clone(), files.clone());
+//!     let mut states = KeyedStates::<String>::restore("balances", groups, max, [old])?;
+//!     let balance = states.value::<i64>("balance")?;
+//!     assert!(states.undeclared().is_empty());
+//!     found.extend(states[balance].iter().map(|(key, value)| (key.clone(), *value)));
+//! }
+//! assert_eq!(found, [(alice, 900)]);
+//! # Ok::<(), cutwater_state::Error>(())
+//! ```
+//!
+//! Every access takes the current key with its hash ([`Keyed`]) and fails with
+//! [`ErrorKind::WrongGroup`] if the key's group is not one of the subtask's; nothing is read or
+//! written then.
+//!
+//! # Panics in closures
+//!
+//! If a closure given to an `update` panics, what it has left in the slot stays, and the states remain usable.
+#![warn(clippy::cast_possible_truncation, clippy::unwrap_used)] // here, not in [workspace.lints]: tests may
+
+mod data;
+mod descriptor;
+mod error;
+mod format;
+mod handle;
+mod key;
+mod keyed_table;
+mod list;
+mod map;
+mod operator;
+mod place;
+mod restore;
+mod schema;
+mod snapshot;
+mod states;
+mod table;
+#[cfg(feature = "testkit")]
+pub mod testkit;
+mod value;
+
+pub use data::Data;
+pub use descriptor::Descriptor;
+pub use error::{BoxError, Error, ErrorKind, Result};
+pub use handle::Handle;
+pub use key::Keyed;
+pub use list::ListState;
+pub use map::MapState;
+pub use operator::OperatorStates;
+pub use restore::{ReadFiles, Restored};
+pub use schema::Schema;
+pub use snapshot::{NewFile, Snapshot, SnapshotTask};
+pub use states::KeyedStates;
+pub use value::ValueState;

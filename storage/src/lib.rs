@@ -1,1 +1,77 @@
-//! Not written yet.
+//! Where checkpoints live, and the one decision that makes a set of files a checkpoint.
+//!
+//! A checkpoint is a set of files, the [`Metadata`] that lists them, and an entry in an append-only log
+//! that says it is complete. That append is the decision: it is durable, atomic and fenced, so that a
+//! process that was replaced and does not know it can complete, delete and commit nothing.
+//!
+//! [`CheckpointStore`] is all of that over any [`Blobs`]: [`LocalBlobs`] on a local disk, or an object
+//! store. The futures need no particular executor.
+//!
+//! ```
+//! use cutwater_storage::{
+//!     CheckpointKind, CheckpointStore, ErrorKind, KeyedHandle, LocalBlobs, Metadata, Operator, Options, Subtask,
+//! };
+//! use cutwater_keygroups::{KeyGroupRange, MaxParallelism};
+//!
+//! # fn main() -> cutwater_storage::Result<()> { futures::executor::block_on(async {
+//! # let directory = tempfile::tempdir().unwrap();
+//! # let directory = directory.path();
+//! let mut store = CheckpointStore::open(LocalBlobs::open(directory)?, Options::default()).await?;
+//! let term = store.take_over().await?;
+//!
+//! // A task writes its state ...
+//! let mut file = store.files()?.writer(term.first, "totals", 0, "keyed");
+//! file.write("alice 950, bob 280").await?;
+//! let handle = KeyedHandle::new(vec![KeyGroupRange::new(0, 128)], "manifest", vec![file.finish().await?]);
+//!
+//! // ... and the coordinator makes it a checkpoint.
+//! let mut subtask = Subtask::default();
+//! subtask.keyed.push(handle);
+//! let mut operator = Operator::new("running totals", MaxParallelism::new(128).unwrap());
+//! operator.subtasks.push(subtask);
+//! let mut metadata = Metadata::new("bank", term.first, term.generation, CheckpointKind::Checkpoint);
+//! metadata.operators.insert("totals".to_owned(), operator);
+//! store.complete(&metadata).await?;
+//! store.check_leading().await?; // and now the sinks commit
+//! store.committed(term.first).await?;
+//!
+//! // Another process takes over, and reads it.
+//! let mut successor = CheckpointStore::open(LocalBlobs::open(directory)?, Options::default()).await?;
+//! successor.take_over().await?;
+//! let latest = successor.latest().expect("completed above").checkpoint;
+//! let restored = successor.load(latest).await?;
+//! let file = restored.files().next().expect("written above");
+//! assert_eq!(successor.read(file, 6..9).await?, "950");
+//!
+//! // The first one is fenced.
+//! assert!(matches!(store.check_leading().await.unwrap_err().kind(), ErrorKind::Fenced { .. }));
+//! # Ok(()) }) }
+//! ```
+#![warn(clippy::cast_possible_truncation, clippy::unwrap_used)] // here, not in [workspace.lints]: tests may
+
+mod blobs;
+mod codec;
+mod error;
+mod file;
+mod frame;
+#[cfg(test)]
+mod golden;
+pub mod layout;
+mod log;
+mod metadata;
+mod nonce;
+mod path;
+mod store;
+#[cfg(feature = "testkit")]
+pub mod testkit;
+
+pub use blobs::{
+    Blobs, BlobsExt, Create, Listed, LocalBlobs, LocalUpload, SharedBlobs, SharedUpload, Upload,
+};
+pub use error::{Error, ErrorKind, Result};
+pub use file::{Content, FileRef, StateFileWriter, StateFiles};
+pub use log::Completed;
+pub use metadata::{
+    CheckpointKind, KeyedHandle, Metadata, Operator, PreparedTransaction, Statistics, Subtask,
+};
+pub use store::{CheckpointStore, Deleted, Fate, Leadership, Options, Pin, Term, Verified};

@@ -1,0 +1,216 @@
+//! At-least-once: barriers are counted, no channel ever waits.
+//!
+//! Records that came behind a barrier are processed while others are still missing, so they are in
+//! the snapshot *and* are read again after a recovery. In exchange a slow channel slows nobody, and
+//! several checkpoints may be in progress at once.
+//!
+//! Invariant: checkpoints in progress are ordered by id and are at most [`PENDING_MAX`].
+
+use alloc::{collections::VecDeque, vec, vec::Vec};
+
+use super::{AbortReason, AlignError, Alignment, Channel, Effect, Event, over::Over};
+use crate::{Barrier, CheckpointId, Time};
+
+/// How many checkpoints may be in progress at a task, as in Flink's `CheckpointBarrierTracker`. With
+/// one more the oldest is given up: its barriers must have been lost.
+const PENDING_MAX: usize = 50;
+
+/// Decides when a task forwards the barrier and snapshots, without holding back anything.
+///
+/// A drop-in for [`Aligner`](super::Aligner) with the weaker guarantee: after a recovery a record may
+/// be counted twice.
+#[derive(Clone, Debug)]
+pub struct Tracker {
+    finished: Vec<bool>,
+    pending: VecDeque<Pending>,
+    over: Over,
+    effects: VecDeque<Effect>,
+}
+
+impl Tracker {
+    /// A machine for a task with `channels` inputs, none for a source.
+    pub fn new(channels: usize) -> Self {
+        Self {
+            finished: vec![false; channels],
+            pending: VecDeque::new(),
+            over: Over::default(),
+            effects: VecDeque::new(),
+        }
+    }
+
+    /// Tells the machine what happened at `now`. Then [`poll`](Self::poll) until `None`.
+    ///
+    /// # Errors
+    ///
+    /// When the event cannot follow the ones before it. The machine is unchanged.
+    pub fn handle(&mut self, now: Time, event: Event) -> Result<(), AlignError> {
+        match event {
+            Event::Triggered { barrier } => {
+                self.join(now, barrier);
+                self.complete(now);
+            }
+            Event::Barrier { channel, barrier } => {
+                self.check_readable(channel)?;
+                self.check_not_twice(channel, barrier.checkpoint)?;
+                if let Some(index) = self.join(now, barrier) {
+                    self.pending[index].arrived[channel.0] = true;
+                    self.pending[index].missing -= 1;
+                }
+                self.complete(now);
+            }
+            Event::Cancelled {
+                channel,
+                checkpoint,
+            } => {
+                self.check_readable(channel)?;
+                self.give_up(checkpoint, AbortReason::Cancelled);
+            }
+            Event::Aborted { checkpoint } => self.give_up(checkpoint, AbortReason::Aborted),
+            Event::Finished { channel } => {
+                self.check_readable(channel)?;
+                self.finished[channel.0] = true;
+                for pending in &mut self.pending {
+                    pending.missing -= usize::from(!pending.arrived[channel.0]);
+                }
+                self.complete(now);
+            }
+            Event::Woke => {}
+        }
+        Ok(())
+    }
+
+    /// The next effect. Carry effects out in this order, and all of them before the next record.
+    pub fn poll(&mut self) -> Option<Effect> {
+        self.effects.pop_front()
+    }
+
+    /// When to report [`Event::Woke`] at the latest: never, nothing here waits for a time.
+    pub fn deadline(&self) -> Option<Time> {
+        None
+    }
+
+    /// Never: this is what at-least-once means.
+    #[inline]
+    pub fn is_blocked(&self, _: Channel) -> bool {
+        false
+    }
+
+    /// The oldest checkpoint in progress.
+    #[inline]
+    pub fn current(&self) -> Option<CheckpointId> {
+        self.pending.front().map(Pending::checkpoint)
+    }
+
+    /// The newest checkpoint that is over for this task: snapshotted or given up. Goes with the news
+    /// that the task has finished
+    /// ([`Finished`](crate::coordinate::Event::Finished)).
+    pub fn last(&self) -> Option<CheckpointId> {
+        self.over.newest()
+    }
+
+    /// The place of `barrier`'s checkpoint among those in progress, unless it is over.
+    fn join(&mut self, now: Time, barrier: Barrier) -> Option<usize> {
+        let checkpoint = barrier.checkpoint;
+        if self.over.contains(checkpoint) {
+            return None;
+        }
+        match self.position(checkpoint) {
+            Ok(index) => Some(index),
+            Err(index) => {
+                let pending = Pending {
+                    barrier,
+                    first_at: now,
+                    arrived: vec![false; self.finished.len()],
+                    missing: self.finished.iter().filter(|&&finished| !finished).count(),
+                };
+                self.pending.insert(index, pending);
+                if self.pending.len() > PENDING_MAX {
+                    let oldest = self.pending[0].checkpoint();
+                    self.give_up(oldest, AbortReason::Crowded);
+                    return self.position(checkpoint).ok();
+                }
+                Some(index)
+            }
+        }
+    }
+
+    /// Snapshots, oldest first, what has all its barriers.
+    fn complete(&mut self, now: Time) {
+        while let Some(index) = self.pending.iter().position(|pending| pending.missing == 0) {
+            // Channels are FIFO: what an older one still misses will not come.
+            for _ in 0..index {
+                let oldest = self.pending[0].checkpoint();
+                self.give_up(oldest, AbortReason::Subsumed);
+            }
+            let Some(Pending {
+                barrier, first_at, ..
+            }) = self.pending.pop_front()
+            else {
+                return;
+            };
+            let alignment = Alignment {
+                triggered_at: barrier.triggered_at,
+                first_at,
+                last_at: now,
+            };
+            self.effects.push_back(Effect::Forward(barrier));
+            self.effects
+                .push_back(Effect::Snapshot { barrier, alignment });
+            self.over.add_up_to(barrier.checkpoint);
+        }
+    }
+
+    fn give_up(&mut self, checkpoint: CheckpointId, reason: AbortReason) {
+        if self.over.contains(checkpoint) {
+            return;
+        }
+        self.over.add(checkpoint);
+        self.effects.push_back(Effect::ForwardCancel(checkpoint));
+        if let Ok(index) = self.position(checkpoint) {
+            self.pending.remove(index);
+            self.effects.push_back(Effect::Abort { checkpoint, reason });
+        }
+    }
+
+    fn position(&self, checkpoint: CheckpointId) -> Result<usize, usize> {
+        self.pending
+            .binary_search_by_key(&checkpoint, Pending::checkpoint)
+    }
+
+    fn check_readable(&self, channel: Channel) -> Result<(), AlignError> {
+        match self.finished.get(channel.0) {
+            None => Err(AlignError::UnknownChannel { channel }),
+            Some(true) => Err(AlignError::AfterFinish { channel }),
+            Some(false) => Ok(()),
+        }
+    }
+
+    fn check_not_twice(
+        &self,
+        channel: Channel,
+        checkpoint: CheckpointId,
+    ) -> Result<(), AlignError> {
+        match self.position(checkpoint) {
+            Ok(index) if self.pending[index].arrived[channel.0] => Err(AlignError::Duplicate {
+                channel,
+                checkpoint,
+            }),
+            Ok(_) | Err(_) => Ok(()),
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Pending {
+    barrier: Barrier,
+    first_at: Time,
+    arrived: Vec<bool>,
+    /// Channels that have neither delivered the barrier nor ended.
+    missing: usize,
+}
+
+impl Pending {
+    fn checkpoint(&self) -> CheckpointId {
+        self.barrier.checkpoint
+    }
+}

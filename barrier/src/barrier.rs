@@ -1,0 +1,99 @@
+//! The marker that a checkpoint sends through every channel.
+
+use crate::{CheckpointId, Time};
+
+/// Separates the records of one checkpoint from those of the next: what was sent before it belongs
+/// to the checkpoint, what comes after does not.
+///
+/// Between processes it travels in its [wire form](Self::encode).
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct Barrier {
+    /// The checkpoint that this barrier cuts.
+    pub checkpoint: CheckpointId,
+    /// Whose property the result is.
+    pub kind: Kind,
+    /// What a task does while some of its channels have no barrier yet.
+    pub mode: Mode,
+    /// What a task does once the checkpoint is complete.
+    pub then: Then,
+    /// When the coordinator triggered the checkpoint, on *its* clock. Skew between hosts shifts
+    /// the start delay that tasks report, nothing else.
+    pub triggered_at: Time,
+}
+
+impl Barrier {
+    /// An aligned barrier of a checkpoint after which the job goes on.
+    pub const fn checkpoint(checkpoint: CheckpointId, triggered_at: Time) -> Self {
+        Self {
+            checkpoint,
+            kind: Kind::Checkpoint,
+            mode: Mode::Aligned,
+            then: Then::Continue,
+            triggered_at,
+        }
+    }
+
+    /// An aligned barrier of a savepoint after which the job goes on.
+    pub const fn savepoint(checkpoint: CheckpointId, triggered_at: Time) -> Self {
+        Self {
+            kind: Kind::Savepoint,
+            ..Self::checkpoint(checkpoint, triggered_at)
+        }
+    }
+
+    /// The same barrier, with what follows the checkpoint.
+    #[must_use]
+    pub const fn then(self, then: Then) -> Self {
+        Self { then, ..self }
+    }
+}
+
+/// Whose property a checkpoint is.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+#[expect(
+    clippy::exhaustive_enums,
+    reason = "a task that mistakes a savepoint for a checkpoint writes files that are not its own"
+)]
+pub enum Kind {
+    /// The job's: taken to recover from, shares files with its neighbours, subsumed by newer ones.
+    Checkpoint,
+    /// The user's: self-contained, always aligned, never subsumed.
+    Savepoint,
+}
+
+/// What a task does while some of its channels have no barrier yet.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[expect(
+    clippy::exhaustive_enums,
+    reason = "a driver that ignores a mode would cut wrongly"
+)]
+pub enum Mode {
+    /// Hold back the channels whose barrier is in.
+    Aligned,
+}
+
+/// What a task does after its part of a checkpoint.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[expect(
+    clippy::exhaustive_enums,
+    reason = "a source that overlooks a stop emits records that no checkpoint will cover"
+)]
+pub enum Then {
+    /// Go on.
+    Continue,
+    /// Stop as if killed: a source emits nothing after the barrier, windows stay unfired, and a task
+    /// ends when it hears that the checkpoint is complete. The job can be resumed from it.
+    Suspend,
+    /// Stop as if the input had ended here: sources end their input *before* they send the barrier,
+    /// so that windows and timers fire into the checkpoint, and a task ends when it hears that the
+    /// checkpoint is complete.
+    Drain,
+}
+
+impl Then {
+    /// Whether tasks end after the checkpoint.
+    pub const fn is_stop(self) -> bool {
+        !matches!(self, Self::Continue)
+    }
+}

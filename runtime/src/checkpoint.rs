@@ -1,0 +1,102 @@
+//! A checkpoint's metadata, put together from the parts that tasks and coordinators contribute.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use cutwater_barrier::{Kind, coordinate::Decision, stats::CheckpointStats};
+use cutwater_keygroups::{Assignment, KeyGroupRange};
+use cutwater_sink_2pc::Prepared;
+use cutwater_storage::{CheckpointKind, Metadata, Operator, PreparedTransaction, Subtask};
+
+use crate::{CheckpointSummary, attempt::Attempt, upload::TaskPart};
+
+/// What belongs to a checkpoint under way and is not in the tasks' reports.
+#[derive(Default)]
+pub(crate) struct Beside {
+    /// The state of each source's split coordinator, taken when the checkpoint was triggered.
+    pub(crate) splits: BTreeMap<String, Vec<u8>>,
+    /// What each sink must be able to commit once the checkpoint is complete.
+    pub(crate) sealed: BTreeMap<String, Vec<Prepared>>,
+    /// What it cost, once all reports are in.
+    pub(crate) summary: Option<CheckpointSummary>,
+}
+
+/// The metadata of a checkpoint of which all reports are in.
+pub(crate) fn metadata(
+    attempt: &Attempt,
+    decision: &Decision<TaskPart>,
+    beside: &Beside,
+) -> Metadata {
+    let barrier = decision.barrier;
+    let kind = match barrier.kind {
+        Kind::Checkpoint => CheckpointKind::Checkpoint,
+        Kind::Savepoint => CheckpointKind::Savepoint,
+    };
+    let mut metadata = Metadata::new(&attempt.job, barrier.checkpoint, attempt.generation, kind);
+    metadata.triggered_at_unix_ms = attempt.clock.unix_millis(barrier.triggered_at);
+    metadata.duration = decision.stats.duration();
+    for (node, operator) in attempt.graph.nodes.iter().enumerate() {
+        let Some(uid) = &operator.uid else { continue };
+        let parallelism = attempt
+            .graph
+            .parallelism_of(node, attempt.settings.parallelism);
+        let mut described = Operator::new(operator.name, attempt.max_parallelism);
+        described.coordinator = beside.splits.get(uid).cloned().map(Into::into);
+        described.subtasks = vec![Subtask::default(); usize::from(parallelism)];
+        if let Some(grouping) = operator.grouping {
+            described.grouping = Some(grouping);
+            described.assignment = assignment(attempt, parallelism);
+        }
+        metadata.operators.insert(uid.clone(), described);
+    }
+    for report in &decision.reports {
+        for (uid, part) in &report.report.operators {
+            let operator = metadata.operators.get_mut(uid);
+            let operator = operator.expect("tasks report operators of the graph");
+            operator.subtasks[usize::from(report.report.subtask)] = part.clone();
+        }
+    }
+    for (uid, sealed) in &beside.sealed {
+        if let Some(operator) = metadata.operators.get_mut(uid) {
+            add_sealed(operator, sealed);
+        }
+    }
+    metadata
+}
+
+/// Adds the transactions of which no subtask of this attempt knows: those of earlier attempts that
+/// are not confirmed yet. Whose entry they stand in does not matter.
+fn add_sealed(operator: &mut Operator, sealed: &[Prepared]) {
+    for prepared in sealed {
+        let transaction = PreparedTransaction::new(prepared.checkpoint, prepared.token.clone());
+        let is_named = operator
+            .subtasks
+            .iter()
+            .any(|subtask| subtask.prepared.contains(&transaction));
+        if !is_named {
+            operator.subtasks[0].prepared.push(transaction);
+        }
+    }
+}
+
+fn assignment(attempt: &Attempt, parallelism: u16) -> Vec<Vec<KeyGroupRange>> {
+    let assignment = Assignment::contiguous(parallelism, attempt.max_parallelism)
+        .expect("the parallelism was checked against the max parallelism");
+    let groups = assignment.all_groups().into_iter();
+    groups.map(|groups| groups.ranges().to_vec()).collect()
+}
+
+/// The slowest of each part, for people.
+pub(crate) fn summary(stats: &CheckpointStats) -> CheckpointSummary {
+    let slowest = |of: fn(&cutwater_barrier::stats::TaskStats) -> Duration| {
+        stats.spread(of).map_or(Duration::ZERO, |spread| spread.max)
+    };
+    CheckpointSummary {
+        checkpoint: stats.barrier.checkpoint,
+        duration: stats.duration(),
+        start_delay: slowest(|task| task.start_delay),
+        alignment: slowest(|task| task.alignment),
+        sync: slowest(|task| task.sync),
+        r#async: slowest(|task| task.async_),
+        bytes: stats.sum(|task| task.bytes_written),
+    }
+}

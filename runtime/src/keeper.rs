@@ -1,0 +1,132 @@
+//! The one writer of the checkpoint log: decisions, commits and deletions, one after the other, on a
+//! thread of its own, so that a slow disk does not slow down the coordinator.
+
+use cutwater_barrier::{
+    CheckpointId,
+    coordinate::{NotDurable, Report},
+};
+use cutwater_storage::{CheckpointStore, ErrorKind, Fate, Metadata};
+use tokio::{runtime::Handle, sync::mpsc, task::JoinHandle};
+
+use crate::upload::TaskPart;
+
+/// What the coordinator has the store do.
+pub(crate) enum Keep {
+    /// Make the decision durable.
+    Complete {
+        metadata: Box<Metadata>,
+        /// Given back if it fails.
+        reports: Vec<Report<TaskPart>>,
+    },
+    /// Note that sinks have committed it, and drop what is no longer needed.
+    Committed(CheckpointId),
+    /// Delete what a given-up checkpoint left.
+    Discard(CheckpointId),
+}
+
+/// What came of it.
+pub(crate) enum Kept {
+    Completed(CheckpointId),
+    NotCompleted {
+        checkpoint: CheckpointId,
+        reason: NotDurable,
+        reports: Vec<Report<TaskPart>>,
+        error: cutwater_storage::Error,
+    },
+    Committed(CheckpointId),
+    /// A given-up checkpoint is deleted, or will be found by a later clean-up.
+    Discarded,
+    /// The store failed where nobody's checkpoint depends on it, or somebody has taken over.
+    Failed(cutwater_storage::Error),
+}
+
+/// The way to the thread that keeps the log.
+pub(crate) struct Keeper {
+    mailbox: mpsc::UnboundedSender<Keep>,
+    thread: JoinHandle<()>,
+}
+
+impl Keeper {
+    pub(crate) fn start(
+        tokio: &Handle,
+        store: CheckpointStore,
+        answers: mpsc::UnboundedSender<Kept>,
+    ) -> Self {
+        let (mailbox, requests) = mpsc::unbounded_channel();
+        let handle = tokio.clone();
+        let thread = tokio.spawn_blocking(move || handle.block_on(keep(store, requests, answers)));
+        Self { mailbox, thread }
+    }
+
+    /// The thread lives as long as this, so somebody reads it.
+    pub(crate) fn ask(&self, request: Keep) {
+        let _panicked = self.mailbox.send(request);
+    }
+
+    /// Lets the thread finish what it was asked.
+    pub(crate) async fn close(self) {
+        drop(self.mailbox);
+        let _panicked = self.thread.await;
+    }
+}
+
+async fn keep(
+    mut store: CheckpointStore,
+    mut requests: mpsc::UnboundedReceiver<Keep>,
+    answers: mpsc::UnboundedSender<Kept>,
+) {
+    while let Some(request) = requests.recv().await {
+        let kept = match request {
+            Keep::Complete { metadata, reports } => complete(&mut store, &metadata, reports).await,
+            Keep::Committed(checkpoint) => match store.committed(checkpoint).await {
+                Ok(()) => Kept::Committed(checkpoint),
+                Err(error) => Kept::Failed(error),
+            },
+            Keep::Discard(checkpoint) => match store.discard_failed(checkpoint).await {
+                Ok(_) => Kept::Discarded,
+                Err(error) => Kept::Failed(error),
+            },
+        };
+        let is_time_to_clean = matches!(kept, Kept::Committed(_));
+        // After the attempt nobody listens, and what is in the log is there for the next one.
+        let _nobody_listens = answers.send(kept);
+        if is_time_to_clean && requests.is_empty() {
+            if let Err(error) = store.apply_retention().await {
+                let _nobody_listens = answers.send(Kept::Failed(error));
+            }
+        }
+    }
+}
+
+async fn complete(
+    store: &mut CheckpointStore,
+    metadata: &Metadata,
+    reports: Vec<Report<TaskPart>>,
+) -> Kept {
+    let checkpoint = metadata.checkpoint;
+    let error = match store.complete(metadata).await {
+        Ok(_) => return Kept::Completed(checkpoint),
+        Err(error) => error,
+    };
+    let reason = if is_fenced(&error) {
+        NotDurable::Fenced
+    } else {
+        // Perhaps only the reply was lost: the log knows.
+        match store.discard_failed(checkpoint).await {
+            Ok(Fate::Completed) => return Kept::Completed(checkpoint),
+            Ok(Fate::Discarded) => NotDurable::Failed,
+            Err(error) if is_fenced(&error) => NotDurable::Fenced,
+            Err(_) => NotDurable::Unknown,
+        }
+    };
+    Kept::NotCompleted {
+        checkpoint,
+        reason,
+        reports,
+        error,
+    }
+}
+
+pub(crate) fn is_fenced(error: &cutwater_storage::Error) -> bool {
+    matches!(error.kind(), ErrorKind::Fenced { .. })
+}

@@ -1,0 +1,211 @@
+//! What an attempt starts from: a checkpoint's metadata, dealt out to the job's operators by uid.
+//!
+//! Everything that would keep a restore from being complete is found before a task runs: unknown
+//! uids, another number of key groups, an operator that changed its nature.
+
+use std::{ops::Range, sync::Arc};
+
+use bytes::Bytes;
+use cutwater_barrier::CheckpointId;
+use cutwater_keygroups::{Key, KeyGroupRange, MaxParallelism, MaxParallelismOf, operator_state};
+use cutwater_sink_2pc::Prepared;
+use cutwater_state::{KeyedStates, OperatorStates, Restored};
+use cutwater_storage::{FileRef, Metadata, Operator, StateFiles};
+
+use crate::{
+    BoxError, Error, ErrorKind, Result, Settings, function::Subtask, graph::Graph,
+    sink::decode_pieces,
+};
+
+/// The checkpoint that an attempt was restored from, or none.
+pub(crate) struct RestorePoint {
+    metadata: Option<Arc<Metadata>>,
+    files: StateFiles,
+    tokio: tokio::runtime::Handle,
+    allow_dropped_state: bool,
+}
+
+impl RestorePoint {
+    pub(crate) fn new(
+        metadata: Option<Metadata>,
+        files: StateFiles,
+        tokio: tokio::runtime::Handle,
+        settings: &Settings,
+    ) -> Self {
+        Self {
+            metadata: metadata.map(Arc::new),
+            files,
+            tokio,
+            allow_dropped_state: settings.allow_dropped_state,
+        }
+    }
+
+    pub(crate) fn checkpoint(&self) -> Option<CheckpointId> {
+        self.metadata.as_ref().map(|metadata| metadata.checkpoint)
+    }
+
+    /// The job's max parallelism: what the checkpoint recorded, or the job sets, or the default.
+    pub(crate) fn max_parallelism(
+        &self,
+        graph: &Graph,
+        settings: &Settings,
+    ) -> Result<MaxParallelism> {
+        let uids = graph.nodes.iter().filter_map(|node| node.uid.as_deref());
+        let operators: Vec<_> = uids
+            .map(|uid| MaxParallelismOf {
+                operator: uid,
+                set: settings.max_parallelism,
+                recorded: self.operator(uid).map(|operator| operator.max_parallelism),
+            })
+            .collect();
+        let parallelism = (0..graph.nodes.len())
+            .map(|node| graph.parallelism_of(node, settings.parallelism))
+            .max()
+            .unwrap_or(1);
+        let max = MaxParallelism::agreed(&operators, parallelism).map_err(|conflict| {
+            Error::new(ErrorKind::Restore, "the max parallelism does not fit").with_source(conflict)
+        })?;
+        if parallelism > max.get() {
+            let message = format!(
+                "parallelism {parallelism} is more than the job's {max} key groups; use at most \
+                 {max} subtasks, or start without the checkpoint and with a larger max parallelism"
+            );
+            return Err(Error::new(ErrorKind::Restore, message));
+        }
+        Ok(max)
+    }
+
+    /// Refuses state of operators that the job no longer has.
+    pub(crate) fn check_uids(&self, graph: &Graph) -> Result<()> {
+        let Some(metadata) = &self.metadata else {
+            return Ok(());
+        };
+        let is_known = |uid: &str| {
+            let mut uids = graph.nodes.iter().filter_map(|node| node.uid.as_deref());
+            uids.any(|known| known == uid)
+        };
+        let unknown: Vec<_> = metadata
+            .operators
+            .keys()
+            .filter(|uid| !is_known(uid))
+            .map(|uid| format!("`{uid}`"))
+            .collect();
+        if unknown.is_empty() {
+            return Ok(());
+        }
+        self.drop_or_refuse(format!("the job has no operator {}", unknown.join(", ")))
+    }
+
+    /// Refuses states of an operator that it did not declare.
+    pub(crate) fn check_declared(&self, uid: &str, what: &str, undeclared: &[&str]) -> Result<()> {
+        if undeclared.is_empty() {
+            return Ok(());
+        }
+        let names: Vec<_> = undeclared.iter().map(|name| format!("`{name}`")).collect();
+        self.drop_or_refuse(format!(
+            "operator `{uid}` did not declare its {what} state {}",
+            names.join(", ")
+        ))
+    }
+
+    fn drop_or_refuse(&self, what: String) -> Result<()> {
+        let checkpoint = self.checkpoint().map_or(0, CheckpointId::get);
+        if self.allow_dropped_state {
+            tracing::warn!(checkpoint, "dropping restored state: {what}");
+            return Ok(());
+        }
+        let message = format!(
+            "checkpoint {checkpoint} holds state that nobody would own: {what}; keep its uid and \
+             name, or allow dropped state"
+        );
+        Err(Error::new(ErrorKind::Restore, message))
+    }
+
+    /// The keyed states of an operator for `groups`, to be declared.
+    pub(crate) fn keyed_states<K: Key>(
+        &self,
+        uid: &str,
+        groups: KeyGroupRange,
+        max_parallelism: MaxParallelism,
+    ) -> Result<KeyedStates<K>> {
+        let handles = self
+            .operator(uid)
+            .into_iter()
+            .flat_map(|operator| &operator.subtasks)
+            .flat_map(|subtask| &subtask.keyed);
+        let old = handles.map(|handle| {
+            let (files, reader, tokio) =
+                (handle.files.clone(), self.files.clone(), self.tokio.clone());
+            let read = move |name: &str, range: Range<u64>| -> Result<Vec<u8>, BoxError> {
+                let file = find(&files, name)?;
+                Ok(tokio.block_on(reader.read(file, range))?.to_vec())
+            };
+            Restored::new(handle.manifest.to_vec(), read)
+        });
+        KeyedStates::restore(uid, groups, max_parallelism, old)
+            .map_err(|error| self.unreadable(uid, error))
+    }
+
+    /// The operator states of one subtask, to be declared.
+    pub(crate) fn operator_states(&self, uid: &str, subtask: Subtask) -> Result<OperatorStates> {
+        let old = self
+            .operator(uid)
+            .into_iter()
+            .flat_map(|operator| &operator.subtasks)
+            .map(|subtask| Some(&subtask.operator_state).filter(|state| !state.is_empty()));
+        let (index, parallelism) = (subtask.index.into(), subtask.parallelism.into());
+        OperatorStates::restore(uid, index, parallelism, old)
+            .map_err(|error| self.unreadable(uid, error))
+    }
+
+    /// A source's coordinator state, and the positions of all its old readers.
+    pub(crate) fn splits(&self, uid: &str) -> Option<(Bytes, Vec<Vec<u8>>)> {
+        let operator = self.operator(uid)?;
+        let readers = operator
+            .subtasks
+            .iter()
+            .map(|subtask| subtask.source.to_vec());
+        Some((operator.coordinator.clone()?, readers.collect()))
+    }
+
+    /// A sink's transactions that the checkpoint decided to commit.
+    pub(crate) fn prepared(&self, uid: &str) -> Vec<Prepared> {
+        let subtasks = self.operator(uid).into_iter().flat_map(|o| &o.subtasks);
+        subtasks
+            .flat_map(|subtask| &subtask.prepared)
+            .map(|prepared| Prepared::new(prepared.checkpoint, prepared.token.to_vec()))
+            .collect()
+    }
+
+    /// All pieces of writer state of a sink.
+    pub(crate) fn writer_states(&self, uid: &str) -> Result<Vec<Vec<Vec<u8>>>> {
+        let subtasks = self.operator(uid).into_iter().flat_map(|o| &o.subtasks);
+        subtasks
+            .map(|subtask| {
+                decode_pieces(&subtask.operator_state).map_err(|error| self.unreadable(uid, error))
+            })
+            .collect()
+    }
+
+    /// The pieces that fall to one subtask: each piece to exactly one.
+    pub(crate) fn writer_state(&self, uid: &str, subtask: Subtask) -> Result<Vec<Vec<u8>>> {
+        let old = self.writer_states(uid)?;
+        let mut shares = operator_state::split(old, subtask.parallelism);
+        Ok(shares.swap_remove(usize::from(subtask.index)))
+    }
+
+    fn operator(&self, uid: &str) -> Option<&Operator> {
+        self.metadata.as_ref()?.operators.get(uid)
+    }
+
+    fn unreadable(&self, uid: &str, error: impl Into<BoxError>) -> Error {
+        let checkpoint = self.checkpoint().map_or(0, CheckpointId::get);
+        let message = format!("operator `{uid}` cannot be restored from checkpoint {checkpoint}");
+        Error::new(ErrorKind::Restore, message).with_source(error)
+    }
+}
+
+fn find<'a>(files: &'a [FileRef], name: &str) -> Result<&'a FileRef, BoxError> {
+    let named = files.iter().find(|file| file.name == name);
+    named.ok_or_else(|| format!("the checkpoint's metadata names no file `{name}`").into())
+}

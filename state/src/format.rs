@@ -1,0 +1,128 @@
+//! The snapshot format, version 1: what the manifest says and what stands in the files.
+//!
+//! ```text
+//! manifest   "CWSTATE" 1 │ postcard(Manifest) │ crc32c of all before, 4 bytes little-endian
+//! file       "CWSTATE" 1 │ section │ section │ …
+//! section    entries of one state and one key group, back to back
+//! entry      key (`Key::encode`) │ value (postcard; for list and map see their modules)
+//! ```
+//!
+//! Sections are listed in the manifest with place, length and checksum, state by state and by
+//! rising group, so that a restore reads the ranges it needs and nothing else. Postcard's own
+//! format is stable since its 1.0. The order of entries in a section is that of the table and
+//! means nothing.
+
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+
+use crate::{Error, ErrorKind, Result};
+
+/// Starts each manifest and file; the last byte is the version.
+pub(crate) const MAGIC: &[u8; 8] = b"CWSTATE\x01";
+
+/// What the driver keeps in the checkpoint's metadata, opaque to it.
+#[derive(Debug, Deserialize, Serialize)]
+pub(crate) struct Manifest {
+    pub(crate) checkpoint: u64,
+    pub(crate) uid: String,
+    pub(crate) max_parallelism: u16,
+    /// The owned key groups, `start..end`.
+    pub(crate) groups: (u16, u16),
+    /// How hashes pick groups.
+    pub(crate) grouping: String,
+    /// Rust's name for the key type, for messages; not compared, as it may change with the compiler.
+    pub(crate) key_type: String,
+    pub(crate) files: Vec<File>,
+    pub(crate) states: Vec<State>,
+}
+
+/// A file of the snapshot.
+#[derive(Debug, Deserialize, Serialize)]
+pub(crate) struct File {
+    pub(crate) name: String,
+    pub(crate) length: u64,
+}
+
+/// One declared state. Listed also when it is empty.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(crate) struct State {
+    pub(crate) name: String,
+    pub(crate) kind: Kind,
+    pub(crate) schema: String,
+    pub(crate) sections: Vec<Section>,
+}
+
+/// The kinds of state, in the order of their numbers in the format.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub(crate) enum Kind {
+    Value,
+    List,
+    Map,
+}
+
+impl Kind {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Value => "value",
+            Self::List => "list",
+            Self::Map => "map",
+        }
+    }
+}
+
+/// Entries of one state and one key group.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(crate) struct Section {
+    pub(crate) group: u16,
+    /// Which of the files.
+    pub(crate) file: u32,
+    pub(crate) offset: u64,
+    pub(crate) length: u64,
+    pub(crate) entries: u64,
+    pub(crate) crc32c: u32,
+}
+
+/// `content` with magic, version and checksum around it.
+pub(crate) fn sealed(magic: &[u8; 8], content: &impl Serialize) -> Result<Vec<u8>> {
+    let mut bytes = postcard::to_extend(content, magic.to_vec()).map_err(|e| {
+        Error::new(ErrorKind::Invalid, "a state cannot be serialised").with_source(e)
+    })?;
+    bytes.extend(crc32c::crc32c(&bytes).to_le_bytes());
+    Ok(bytes)
+}
+
+/// Undoes [`sealed`]. `what` is for messages.
+pub(crate) fn unsealed<T: DeserializeOwned>(
+    magic: &[u8; 8],
+    bytes: &[u8],
+    what: &str,
+) -> Result<T> {
+    let corrupt = |reason: &str| {
+        let message = format!("{what}: {reason}; restore from an older checkpoint");
+        Error::new(ErrorKind::Corrupt, message)
+    };
+    let (content, crc) = bytes
+        .split_last_chunk()
+        .ok_or_else(|| corrupt("truncated"))?;
+    if crc32c::crc32c(content) != u32::from_le_bytes(*crc) {
+        return Err(corrupt("the checksum does not match"));
+    }
+    let (found, content): (&[u8; 8], _) = content
+        .split_first_chunk()
+        .ok_or_else(|| corrupt("truncated"))?;
+    if found[..7] != magic[..7] {
+        return Err(corrupt("these are other bytes"));
+    }
+    if found[7] != magic[7] {
+        let message = format!(
+            "{what}: format version {}, and this release reads {}; restore with the newer release",
+            found[7], magic[7]
+        );
+        return Err(Error::new(ErrorKind::Incompatible, message));
+    }
+    let (decoded, rest) = postcard::take_from_bytes(content)
+        .map_err(|e| corrupt("it does not decode").with_source(e))?;
+    if !rest.is_empty() {
+        return Err(corrupt("it is too long"));
+    }
+    Ok(decoded)
+}

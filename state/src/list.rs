@@ -1,0 +1,167 @@
+//! List state: a list per key, appended to at its end.
+//!
+//! The list of a key is a shared vector of shared chunks of up to 64 elements. A snapshot shares all
+//! of it; the first append afterwards copies the pointers to that key's chunks (8 bytes per 64
+//! elements) and its last chunk, not the list.
+
+use std::{fmt, marker::PhantomData, sync::Arc};
+
+use cutwater_keygroups::{Key, KeyGroup, KeyHash};
+use serde::{
+    Deserialize, Deserializer, Serialize, Serializer,
+    de::{SeqAccess, Visitor},
+    ser::SerializeSeq,
+};
+
+use crate::{
+    Data, Keyed, Result,
+    keyed_table::{KeyedState, KeyedTable},
+    place::Place,
+    restore::Unreadable,
+    snapshot::Frozen,
+};
+
+/// Elements of a chunk. An append after a snapshot copies at most so many.
+const CHUNK: usize = 64;
+
+/// A list per key. A list without elements is the same as none.
+///
+/// An append costs what a lookup costs, and amortised constant time; the first to a key's list after
+/// a snapshot copies up to 64 elements and 8 bytes for every 64. In a snapshot: a postcard sequence.
+#[derive(Debug)]
+pub struct ListState<K, T> {
+    table: KeyedTable<K, Chunks<T>>,
+}
+
+#[expect(
+    clippy::missing_errors_doc,
+    reason = "`WrongGroup` from all, said on the crate's first page"
+)]
+impl<K: Key, T: Data> ListState<K, T> {
+    pub(crate) fn new(place: Place) -> Self {
+        Self {
+            table: KeyedTable::new(place),
+        }
+    }
+
+    /// The elements of a key's list, in order.
+    pub fn get(&self, keyed: Keyed<'_, K>) -> Result<impl Iterator<Item = &T> + use<'_, K, T>> {
+        let chunks = self.table.get(keyed)?;
+        Ok(chunks.into_iter().flat_map(Chunks::iter))
+    }
+
+    /// Adds an element at the end.
+    pub fn append(&mut self, keyed: Keyed<'_, K>, element: T) -> Result<()> {
+        self.table
+            .or_insert_with(keyed, Chunks::default)?
+            .append(element);
+        Ok(())
+    }
+
+    /// Replaces the list.
+    pub fn update(
+        &mut self,
+        keyed: Keyed<'_, K>,
+        elements: impl IntoIterator<Item = T>,
+    ) -> Result<()> {
+        let mut chunks = Chunks::default();
+        for element in elements {
+            chunks.append(element);
+        }
+        let replacement = (!chunks.0.is_empty()).then_some(chunks);
+        self.table.update(keyed, |slot| *slot = replacement)
+    }
+
+    /// Forgets the list.
+    pub fn clear(&mut self, keyed: Keyed<'_, K>) -> Result<()> {
+        self.table.update(keyed, |slot| *slot = None)
+    }
+
+    /// Each key that has a list, once, with its elements; keys in no particular order.
+    pub fn iter(&self) -> impl Iterator<Item = (&K, impl Iterator<Item = &T>)> {
+        self.table.iter().map(|(key, chunks)| (key, chunks.iter()))
+    }
+}
+
+impl<K: Key, T: Data> KeyedState for ListState<K, T> {
+    fn freeze(&mut self) -> Box<dyn Frozen> {
+        self.table.freeze()
+    }
+
+    fn prefetch(&self, hashes: &[KeyHash]) {
+        self.table.prefetch(hashes);
+    }
+
+    fn load(&mut self, group: KeyGroup, bytes: &mut &[u8]) -> Result<(), Unreadable> {
+        self.table.load(group, bytes)
+    }
+}
+
+/// A list in chunks, each of them full but the last.
+struct Chunks<T>(Arc<Vec<Arc<Vec<T>>>>);
+
+impl<T> Default for Chunks<T> {
+    fn default() -> Self {
+        Self(Arc::default())
+    }
+}
+
+impl<T> Clone for Chunks<T> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<T> Chunks<T> {
+    fn iter(&self) -> impl Iterator<Item = &T> {
+        self.0.iter().flat_map(|chunk| chunk.iter())
+    }
+
+    fn len(&self) -> usize {
+        self.0.iter().map(|chunk| chunk.len()).sum()
+    }
+}
+
+impl<T: Clone> Chunks<T> {
+    fn append(&mut self, element: T) {
+        let chunks = Arc::make_mut(&mut self.0);
+        match chunks.last_mut() {
+            Some(last) if last.len() < CHUNK => Arc::make_mut(last).push(element),
+            _ => chunks.push(Arc::new(vec![element])),
+        }
+    }
+}
+
+impl<T: Serialize> Serialize for Chunks<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut seq = serializer.serialize_seq(Some(self.len()))?;
+        for element in self.iter() {
+            seq.serialize_element(element)?;
+        }
+        seq.end()
+    }
+}
+
+impl<'de, T: Data> Deserialize<'de> for Chunks<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_seq(Elements(PhantomData))
+    }
+}
+
+struct Elements<T>(PhantomData<T>);
+
+impl<'de, T: Data> Visitor<'de> for Elements<T> {
+    type Value = Chunks<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Chunks<T>, A::Error> {
+        let mut chunks = Chunks::default();
+        while let Some(element) = seq.next_element()? {
+            chunks.append(element);
+        }
+        Ok(chunks)
+    }
+}

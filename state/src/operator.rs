@@ -1,0 +1,370 @@
+//! Operator state: what belongs to a subtask, not to a key; dealt out anew when their number changes.
+//!
+//! | kind | a subtask sees | after P → P' subtasks |
+//! |---|---|---|
+//! | list | its own elements | all elements in order, cut into P' even parts; untouched if P' = P |
+//! | union | its own elements | every subtask gets all elements of all |
+//! | broadcast | the same map everywhere | its own copy; a new subtask that of an old one |
+
+use std::{
+    any::Any,
+    collections::BTreeMap,
+    fmt,
+    ops::{Index, IndexMut},
+};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Data, Descriptor, Error, ErrorKind, Handle, Result, Schema, format};
+
+/// Starts each snapshot; the last byte is the version.
+const MAGIC: &[u8; 8] = b"CWOPSTA\x01";
+
+/// The operator states of one subtask: plain vectors and maps, declared by name.
+///
+/// ```
+/// use cutwater_state::OperatorStates;
+///
+/// let mut states = OperatorStates::new("files");
+/// let pending = states.list::<String>("pending")?;
+/// states[pending].extend(["a".to_owned(), "b".to_owned()]);
+/// let bytes = states.snapshot()?;
+///
+/// // Two subtasks go on where one stopped.
+/// let mut second = OperatorStates::restore("files", 1, 2, [bytes])?;
+/// let pending = second.list::<String>("pending")?;
+/// assert_eq!(second[pending], ["b"]);
+/// # Ok::<(), cutwater_state::Error>(())
+/// ```
+pub struct OperatorStates {
+    uid: String,
+    states: Vec<Declared>,
+    /// This subtask, out of how many.
+    subtask: usize,
+    parallelism: usize,
+    /// For each old subtask, its states.
+    old: Vec<Vec<Stored>>,
+}
+
+struct Declared {
+    name: String,
+    kind: Kind,
+    schema: Schema,
+    state: Box<dyn OperatorState>,
+}
+
+/// One state as it stands in a snapshot.
+#[derive(Debug, Deserialize, Serialize)]
+struct Stored {
+    name: String,
+    kind: Kind,
+    schema: String,
+    /// Each element as postcard; of a broadcast map, each entry.
+    elements: Vec<Vec<u8>>,
+}
+
+#[derive(Debug, Deserialize, Serialize)]
+struct Snapshot {
+    uid: String,
+    states: Vec<Stored>,
+}
+
+/// In the order of their numbers in the format.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+enum Kind {
+    List,
+    Union,
+    Broadcast,
+}
+
+impl Kind {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::List => "list",
+            Self::Union => "union",
+            Self::Broadcast => "broadcast",
+        }
+    }
+}
+
+impl OperatorStates {
+    /// No states yet, of the operator `uid`.
+    pub fn new(uid: &str) -> Self {
+        Self {
+            uid: uid.to_owned(),
+            states: Vec::new(),
+            subtask: 0,
+            parallelism: 1,
+            old: Vec::new(),
+        }
+    }
+
+    /// As [`new`](Self::new), for subtask `subtask` of `parallelism`, with states to come from
+    /// `old` as they are declared: the snapshots of all old subtasks, in order, `None` for those that
+    /// had none.
+    ///
+    /// # Errors
+    ///
+    /// [`Corrupt`](ErrorKind::Corrupt) bytes; [`Incompatible`](ErrorKind::Incompatible) if they are of
+    /// another operator uid.
+    pub fn restore(
+        uid: &str,
+        subtask: usize,
+        parallelism: usize,
+        old: impl IntoIterator<Item = Option<impl AsRef<[u8]>>>,
+    ) -> Result<Self> {
+        let open = |(number, bytes): (usize, Option<_>)| match bytes {
+            None => Ok(Vec::new()),
+            Some(bytes) => open(uid, number, AsRef::as_ref(&bytes)),
+        };
+        Ok(Self {
+            subtask,
+            parallelism,
+            old: old
+                .into_iter()
+                .enumerate()
+                .map(open)
+                .collect::<Result<_>>()?,
+            ..Self::new(uid)
+        })
+    }
+
+    /// Declares a list whose elements are dealt out evenly when the number of subtasks changes.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](ErrorKind::Invalid) if the name is taken, or no schema can be derived for `T`.
+    /// [`Incompatible`](ErrorKind::Incompatible) if the state was restored with another kind or
+    /// schema, with both in the message. [`Corrupt`](ErrorKind::Corrupt) from reading.
+    pub fn list<T: Data>(&mut self, descriptor: impl Into<Descriptor>) -> Result<Handle<Vec<T>>> {
+        self.declare(descriptor.into(), Kind::List, Schema::of::<T>)
+    }
+
+    /// Declares a list of which every subtask gets all elements of all subtasks on restore.
+    ///
+    /// # Errors
+    ///
+    /// As for [`list`](Self::list).
+    pub fn union<T: Data>(&mut self, descriptor: impl Into<Descriptor>) -> Result<Handle<Vec<T>>> {
+        self.declare(descriptor.into(), Kind::Union, Schema::of::<T>)
+    }
+
+    /// Declares a map that is the same in every subtask, which is for the operator to see to.
+    ///
+    /// # Errors
+    ///
+    /// As for [`list`](Self::list).
+    pub fn broadcast<K: Data + Ord, V: Data>(
+        &mut self,
+        descriptor: impl Into<Descriptor>,
+    ) -> Result<Handle<BTreeMap<K, V>>> {
+        self.declare(descriptor.into(), Kind::Broadcast, Schema::of::<(K, V)>)
+    }
+
+    /// Names that were restored and not declared (yet), sorted. Going on without them loses them at
+    /// the next snapshot.
+    pub fn undeclared(&self) -> Vec<&str> {
+        let restored = self.old.iter().flatten().map(|stored| stored.name.as_str());
+        let mut names: Vec<_> = restored
+            .filter(|name| self.states.iter().all(|declared| declared.name != *name))
+            .collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+
+    /// All states as bytes, for the checkpoint's metadata; `None` if all are empty.
+    ///
+    /// They are serialised here, in the task's thread: operator state is small (splits, positions,
+    /// rules). What is large belongs under a key.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](ErrorKind::Invalid) if a value refuses to be serialised.
+    pub fn snapshot(&self) -> Result<Option<Vec<u8>>> {
+        let store = |declared: &Declared| {
+            let elements = declared.state.elements().map_err(|e| {
+                let message = format!(
+                    "{}: a value refuses to be serialised",
+                    self.place(&declared.name)
+                );
+                Error::new(ErrorKind::Invalid, message).with_source(e)
+            })?;
+            Ok(Stored {
+                name: declared.name.clone(),
+                kind: declared.kind,
+                schema: declared.schema.to_string(),
+                elements,
+            })
+        };
+        let states = self.states.iter().map(store).collect::<Result<Vec<_>>>()?;
+        if states.iter().all(|state| state.elements.is_empty()) {
+            return Ok(None);
+        }
+        let uid = self.uid.clone();
+        format::sealed(MAGIC, &Snapshot { uid, states }).map(Some)
+    }
+
+    fn declare<S: OperatorState + Default>(
+        &mut self,
+        descriptor: Descriptor,
+        kind: Kind,
+        derive: impl FnOnce() -> Result<Schema>,
+    ) -> Result<Handle<S>> {
+        let Descriptor { name, schema } = descriptor;
+        if self.states.iter().any(|declared| declared.name == name) {
+            let message = format!(
+                "{}: declared twice; give each state its own name",
+                self.place(&name)
+            );
+            return Err(Error::new(ErrorKind::Invalid, message));
+        }
+        let schema = schema.map_or_else(derive, Ok)?;
+        let mut state = S::default();
+        for element in self.restored(&name, kind, &schema)? {
+            state.load(element).map_err(|e| {
+                let message = format!("{}: an element does not decode", self.place(&name));
+                Error::new(ErrorKind::Corrupt, message).with_source(e)
+            })?;
+        }
+        self.states.push(Declared {
+            name,
+            kind,
+            schema,
+            state: Box::new(state),
+        });
+        Ok(Handle::new(self.states.len() - 1))
+    }
+
+    /// This subtask's share of what was restored under `name`.
+    fn restored(&self, name: &str, kind: Kind, schema: &Schema) -> Result<Vec<&[u8]>> {
+        let mut old: Vec<Option<Vec<&[u8]>>> = Vec::new();
+        for states in &self.old {
+            let stored = states.iter().find(|stored| stored.name == name);
+            if let Some(stored) = stored
+                && (stored.kind != kind || stored.schema != schema.as_str())
+            {
+                let message = format!(
+                    "{}: restored as {} state of `{}`, declared as {} state of `{schema}`; give a \
+                     changed state a new name, or restore with the program that wrote it",
+                    self.place(name),
+                    stored.kind.name(),
+                    stored.schema,
+                    kind.name(),
+                );
+                return Err(Error::new(ErrorKind::Incompatible, message));
+            }
+            old.push(stored.map(|stored| stored.elements.iter().map(Vec::as_slice).collect()));
+        }
+        let share = match kind {
+            Kind::List => redistribute::split(old, self.parallelism, self.subtask),
+            Kind::Union => old.into_iter().flatten().flatten().collect(),
+            Kind::Broadcast => redistribute::broadcast(old, self.subtask),
+        };
+        Ok(share)
+    }
+
+    fn place(&self, state: &str) -> String {
+        format!("operator `{}`, operator state `{state}`", self.uid)
+    }
+}
+
+fn open(uid: &str, subtask: usize, bytes: &[u8]) -> Result<Vec<Stored>> {
+    let what = format!("operator `{uid}`: operator state of old subtask {subtask}");
+    let snapshot: Snapshot = format::unsealed(MAGIC, bytes, &what)?;
+    if snapshot.uid == uid {
+        return Ok(snapshot.states);
+    }
+    let message = format!(
+        "{what}: it is of operator `{}`; restore it there",
+        snapshot.uid
+    );
+    Err(Error::new(ErrorKind::Incompatible, message))
+}
+
+impl<S: OperatorState> Index<Handle<S>> for OperatorStates {
+    type Output = S;
+
+    /// # Panics
+    ///
+    /// If the handle is of another registry, and no state of the same type stands at its number here.
+    fn index(&self, handle: Handle<S>) -> &S {
+        let state: &dyn Any = &*self.states[handle.number()].state;
+        state.downcast_ref().expect("a handle of this registry")
+    }
+}
+
+impl<S: OperatorState> IndexMut<Handle<S>> for OperatorStates {
+    /// # Panics
+    ///
+    /// As [`index`](Self::index).
+    fn index_mut(&mut self, handle: Handle<S>) -> &mut S {
+        let state: &mut dyn Any = &mut *self.states[handle.number()].state;
+        state.downcast_mut().expect("a handle of this registry")
+    }
+}
+
+impl fmt::Debug for OperatorStates {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = self.states.iter().map(|declared| &declared.name);
+        f.debug_struct("OperatorStates")
+            .field("uid", &self.uid)
+            .field("states", &names.collect::<Vec<_>>())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A state in the registry, its type erased.
+pub(crate) trait OperatorState: Any + Send {
+    fn elements(&self) -> Result<Vec<Vec<u8>>, postcard::Error>;
+
+    fn load(&mut self, element: &[u8]) -> Result<(), postcard::Error>;
+}
+
+impl<T: Data> OperatorState for Vec<T> {
+    fn elements(&self) -> Result<Vec<Vec<u8>>, postcard::Error> {
+        self.iter().map(postcard::to_stdvec).collect()
+    }
+
+    fn load(&mut self, element: &[u8]) -> Result<(), postcard::Error> {
+        self.push(postcard::from_bytes(element)?);
+        Ok(())
+    }
+}
+
+impl<K: Data + Ord, V: Data> OperatorState for BTreeMap<K, V> {
+    fn elements(&self) -> Result<Vec<Vec<u8>>, postcard::Error> {
+        self.iter()
+            .map(|entry| postcard::to_stdvec(&entry))
+            .collect()
+    }
+
+    fn load(&mut self, element: &[u8]) -> Result<(), postcard::Error> {
+        let (key, value) = postcard::from_bytes(element)?;
+        self.insert(key, value);
+        Ok(())
+    }
+}
+
+mod redistribute {
+    pub(super) fn split<T>(old: Vec<Option<Vec<T>>>, parallelism: usize, subtask: usize) -> Vec<T> {
+        let mut old: Vec<Vec<T>> = old.into_iter().map(Option::unwrap_or_default).collect();
+        if old.len() == parallelism {
+            return old.swap_remove(subtask);
+        }
+        let count: usize = old.iter().map(Vec::len).sum();
+        let (size, rest) = (count / parallelism, count % parallelism);
+        let start = subtask * size + subtask.min(rest);
+        let len = size + usize::from(subtask < rest);
+        old.into_iter().flatten().skip(start).take(len).collect()
+    }
+
+    pub(super) fn broadcast<T>(mut old: Vec<Option<Vec<T>>>, subtask: usize) -> Vec<T> {
+        if let Some(own) = old.get_mut(subtask).and_then(Option::take) {
+            return own;
+        }
+        let mut copies: Vec<_> = old.into_iter().flatten().collect();
+        let chosen = subtask.checked_rem(copies.len());
+        chosen.map_or_else(Vec::new, |chosen| copies.swap_remove(chosen))
+    }
+}

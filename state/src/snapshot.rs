@@ -1,0 +1,205 @@
+//! The slow half of a snapshot: writing a frozen view, on any thread, with bounded memory.
+
+use std::{fmt, mem};
+
+use cutwater_barrier::CheckpointId;
+use cutwater_keygroups::KeyGroupRange;
+use serde::Serialize;
+
+use crate::{
+    BoxError, Error, ErrorKind, Result,
+    format::{self, File, MAGIC, Manifest, Section, State},
+};
+
+/// A file ends with the entry that reaches this size; larger ones would need more memory while
+/// they are written, smaller ones more requests to a store.
+const FILE_BYTES: usize = 4 << 20;
+
+/// A frozen view of one operator subtask's keyed state, still to be written.
+///
+/// It may be run on any thread, at any later time, several of them at once; what the task does in
+/// the meantime is not visible here. Dropping it cancels the snapshot and costs nothing else.
+pub struct SnapshotTask {
+    pub(crate) manifest: Manifest,
+    pub(crate) states: Vec<Box<dyn Frozen>>,
+}
+
+/// The frozen entries of one state.
+pub(crate) trait Frozen: Send {
+    /// Writes all entries, by rising key group.
+    fn write(self: Box<Self>, out: &mut Writer<'_>) -> Result<()>;
+}
+
+/// A file of a snapshot, for the driver to store. The name is unique among all checkpoints of the
+/// subtask.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct NewFile {
+    /// A name without separators, such as `keyed-42-0`.
+    pub name: String,
+    /// What to store: some 4 MiB at most, or one larger entry.
+    pub bytes: Vec<u8>,
+}
+
+/// A snapshot that has been written.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Snapshot {
+    /// The checkpoint it was taken for.
+    pub checkpoint: CheckpointId,
+    /// The key groups inside.
+    pub groups: KeyGroupRange,
+    /// What a restore needs to find its way in the files; opaque to the driver, which keeps it in the
+    /// checkpoint's metadata.
+    pub manifest: Vec<u8>,
+    /// The names of all files that the manifest refers to.
+    pub files: Vec<String>,
+    /// Bytes in files written for this checkpoint.
+    pub bytes_new: u64,
+    /// Bytes in all files that the manifest refers to.
+    pub bytes_full: u64,
+}
+
+impl SnapshotTask {
+    /// Writes the snapshot: calls `store` with one file after the other and returns what refers to
+    /// them. Needs memory for one file.
+    ///
+    /// # Errors
+    ///
+    /// [`Io`](ErrorKind::Io) with the error of `store` as source; the files stored so far are then of no use. [`Invalid`](ErrorKind::Invalid) if a
+    /// value refuses to be serialised.
+    pub fn run(self, store: &mut dyn FnMut(NewFile) -> Result<(), BoxError>) -> Result<Snapshot> {
+        let mut writer = Writer::new(self.manifest, store);
+        for (number, state) in self.states.into_iter().enumerate() {
+            writer.state = number;
+            state.write(&mut writer)?;
+            writer.finish_section();
+        }
+        writer.finish()
+    }
+}
+
+impl fmt::Debug for SnapshotTask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = self.manifest.states.iter().map(|state| &state.name);
+        f.debug_struct("SnapshotTask")
+            .field("checkpoint", &self.manifest.checkpoint)
+            .field("states", &names.collect::<Vec<_>>())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Cuts entries into sections and files.
+pub(crate) struct Writer<'a> {
+    manifest: Manifest,
+    store: &'a mut dyn FnMut(NewFile) -> Result<(), BoxError>,
+    /// The file being filled; empty if none is.
+    bytes: Vec<u8>,
+    /// Which of the manifest's states is being written.
+    state: usize,
+    /// The section being filled: its group, offset, entries.
+    section: Option<(u16, usize, u64)>,
+}
+
+impl<'a> Writer<'a> {
+    fn new(manifest: Manifest, store: &'a mut dyn FnMut(NewFile) -> Result<(), BoxError>) -> Self {
+        Self {
+            manifest,
+            store,
+            bytes: Vec::new(),
+            state: 0,
+            section: None,
+        }
+    }
+
+    /// Appends an entry: what `encode` writes.
+    pub(crate) fn entry(
+        &mut self,
+        group: u16,
+        encode: impl FnOnce(&mut Vec<u8>) -> Result<(), postcard::Error>,
+    ) -> Result<()> {
+        if self.section.is_none_or(|(current, ..)| current != group) {
+            self.finish_section();
+            if self.bytes.is_empty() {
+                self.bytes.extend(MAGIC);
+            }
+            self.section = Some((group, self.bytes.len(), 0));
+        }
+        encode(&mut self.bytes).map_err(|e| self.not_serialisable(e))?;
+        if let Some((.., entries)) = &mut self.section {
+            *entries += 1;
+        }
+        if self.bytes.len() >= FILE_BYTES {
+            self.finish_file()?;
+        }
+        Ok(())
+    }
+
+    fn finish_section(&mut self) {
+        let Some((group, start, entries)) = self.section.take() else {
+            return;
+        };
+        let section = Section {
+            group,
+            file: u32::try_from(self.manifest.files.len()).expect("fewer than 2^32 files"),
+            offset: start as u64,
+            length: (self.bytes.len() - start) as u64,
+            entries,
+            crc32c: crc32c::crc32c(&self.bytes[start..]),
+        };
+        self.manifest.states[self.state].sections.push(section);
+    }
+
+    fn finish_file(&mut self) -> Result<()> {
+        self.finish_section();
+        if self.bytes.is_empty() {
+            return Ok(());
+        }
+        let Manifest {
+            checkpoint, files, ..
+        } = &mut self.manifest;
+        let name = format!("keyed-{checkpoint}-{}", files.len());
+        files.push(File {
+            name: name.clone(),
+            length: self.bytes.len() as u64,
+        });
+        let bytes = mem::take(&mut self.bytes);
+        (self.store)(NewFile {
+            name: name.clone(),
+            bytes,
+        })
+        .map_err(|e| {
+            let message = format!("operator `{}`: storing `{name}`", self.manifest.uid);
+            Error::new(ErrorKind::Io, message).with_source(e)
+        })
+    }
+
+    fn finish(mut self) -> Result<Snapshot> {
+        self.finish_file()?;
+        let Self { manifest, .. } = self;
+        let bytes = manifest.files.iter().map(|file| file.length).sum();
+        Ok(Snapshot {
+            checkpoint: CheckpointId::new(manifest.checkpoint),
+            groups: KeyGroupRange::new(manifest.groups.0, manifest.groups.1),
+            manifest: format::sealed(MAGIC, &manifest)?,
+            files: manifest.files.into_iter().map(|file| file.name).collect(),
+            bytes_new: bytes,
+            bytes_full: bytes,
+        })
+    }
+
+    fn not_serialisable(&self, error: postcard::Error) -> Error {
+        let State { name, .. } = &self.manifest.states[self.state];
+        let message = format!(
+            "operator `{}`, state `{name}`: a value refuses to be serialised",
+            self.manifest.uid
+        );
+        Error::new(ErrorKind::Invalid, message).with_source(error)
+    }
+}
+
+/// Appends `value` as postcard.
+pub(crate) fn append(value: &impl Serialize, out: &mut Vec<u8>) -> Result<(), postcard::Error> {
+    *out = postcard::to_extend(value, mem::take(out))?;
+    Ok(())
+}

@@ -1,0 +1,294 @@
+//! The table of one state: a hash table in regions, by key group, which can be frozen in no time.
+//!
+//! ```text
+//! hash ─ upper half ─▶ key group ─▶ directory ─ bits 10.. of the lower half ─▶ region ─ bits 1..10 ─▶ slot
+//! ```
+//!
+//! Extendible hashing (Fagin, Nievergelt, Pippenger, Strong, 1979) with a small open-addressing
+//! table as bucket. A group's regions stay together, as the group is what a snapshot lists and a
+//! restore asks for. A full region splits alone, so growth never stops the task for a rehash of
+//! everything: the longest steps are one region's split (some microseconds) and the doubling of one
+//! group's directory of 4-byte numbers. Regions are not merged when keys go; a restore packs them anew.
+
+mod recycle;
+mod region;
+mod slots;
+
+use std::{hint, sync::Arc};
+
+use cutwater_keygroups::KeyHash;
+
+use recycle::{Recycle, Returned};
+use region::Region;
+use slots::{DIRECTORY_BITS, Entry, SLOTS_MIN, Slots, Tag, slots_max};
+
+/// Entries of all owned groups, which are counted from zero here.
+#[derive(Debug)]
+pub(crate) struct Table<K, V> {
+    groups: Vec<Group<K, V>>,
+    recycle: Recycle<K, V>,
+}
+
+#[derive(Debug)]
+struct Group<K, V> {
+    /// For each value of the `depth` lowest directory bits, an index into `regions`. Empty as long as
+    /// the group is.
+    directory: Vec<u32>,
+    regions: Vec<Bucket<K, V>>,
+}
+
+/// A region, and how many directory bits all its entries have in common.
+#[derive(Debug)]
+struct Bucket<K, V> {
+    region: Region<K, V>,
+    depth: u32,
+}
+
+impl<K: Eq + Clone, V: Clone> Table<K, V> {
+    pub(crate) fn new(groups: usize) -> Self {
+        Self {
+            groups: (0..groups).map(|_| Group::new()).collect(),
+            recycle: Recycle::new(slots_max::<K, V>()),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, group: usize, hash: KeyHash, key: &K) -> Option<&V> {
+        let tag = Tag::of(hash);
+        let group = &self.groups[group];
+        let region = &group.regions[group.region_of(tag)?].region;
+        let at = region.find(tag, key)?;
+        Some(
+            &region.slots()[at]
+                .as_ref()
+                .expect("an entry was found there")
+                .value,
+        )
+    }
+
+    #[inline]
+    pub(crate) fn get_mut(&mut self, group: usize, hash: KeyHash, key: &K) -> Option<&mut V> {
+        let tag = Tag::of(hash);
+        let group = &mut self.groups[group];
+        let number = group.region_of(tag)?;
+        let region = &mut group.regions[number].region;
+        let at = region.find(tag, key)?;
+        Some(region.value_mut(at, &mut self.recycle))
+    }
+
+    /// Lends the value of `key`, or else what `default` makes.
+    #[inline]
+    pub(crate) fn or_insert_with(
+        &mut self,
+        group: usize,
+        hash: KeyHash,
+        key: &K,
+        default: impl FnOnce() -> V,
+    ) -> &mut V {
+        let tag = Tag::of(hash);
+        let group = &mut self.groups[group];
+        let found = group
+            .region_of(tag)
+            .and_then(|number| Some((number, group.regions[number].region.find(tag, key)?)));
+        let (number, at) = found.unwrap_or_else(|| {
+            let (key, value) = (key.clone(), default());
+            group.insert(Entry { tag, key, value }, &mut self.recycle)
+        });
+        group.regions[number]
+            .region
+            .value_mut(at, &mut self.recycle)
+    }
+
+    #[inline]
+    pub(crate) fn update<R>(
+        &mut self,
+        group: usize,
+        hash: KeyHash,
+        key: &K,
+        f: impl FnOnce(&mut Option<V>) -> R,
+    ) -> R {
+        let tag = Tag::of(hash);
+        let group = &mut self.groups[group];
+        if let Some(number) = group.region_of(tag) {
+            let region = &mut group.regions[number].region;
+            if let Some(at) = region.find(tag, key) {
+                return region.update(at, &mut self.recycle, f);
+            }
+        }
+        let mut value = None;
+        let result = f(&mut value);
+        if let Some(value) = value {
+            let key = key.clone();
+            group.insert(Entry { tag, key, value }, &mut self.recycle);
+        }
+        result
+    }
+
+    /// Brings what accesses to these hashes would read into the cache. `group_of` tells the group, or
+    /// `None` if it is not owned.
+    ///
+    /// In two passes over a few hashes at a time. The first finds the slots, from directories that
+    /// are mostly cached; the second only reads them, in a loop so short that the processor has
+    /// dozens of its misses under way at once. In one pass there would be a handful.
+    pub(crate) fn prefetch(&self, hashes: &[KeyHash], group_of: impl Fn(KeyHash) -> Option<usize>) {
+        let mut filled = 0_usize;
+        for hashes in hashes.chunks(64) {
+            let mut slots = [[&None; 2]; 64];
+            for (pair, &hash) in slots.iter_mut().zip(hashes) {
+                if let Some(found) = group_of(hash).and_then(|group| self.first_slots(group, hash))
+                {
+                    *pair = found;
+                }
+            }
+            filled += slots.iter().flatten().filter(|slot| slot.is_some()).count();
+        }
+        hint::black_box(filled); // or the compiler leaves the reads out
+    }
+
+    #[inline]
+    fn first_slots(&self, group: usize, hash: KeyHash) -> Option<[&Option<Entry<K, V>>; 2]> {
+        let tag = Tag::of(hash);
+        let group = &self.groups[group];
+        let number = group.region_of(tag)?;
+        Some(group.regions[number].region.first_slots(tag))
+    }
+
+    /// Each entry once, in no particular order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
+        let buckets = self.groups.iter().flat_map(|group| &group.regions);
+        let slots = buckets.flat_map(|bucket| bucket.region.slots());
+        slots.flatten().map(|entry| (&entry.key, &entry.value))
+    }
+
+    /// A view of all entries as of now, which later writes do not change.
+    pub(crate) fn freeze(&mut self) -> FrozenTable<K, V> {
+        let mut regions = Vec::with_capacity(self.groups.iter().map(|g| g.regions.len()).sum());
+        for (number, group) in self.groups.iter_mut().enumerate() {
+            let filled = group.regions.iter_mut().filter(|b| !b.region.is_empty());
+            regions.extend(filled.map(|bucket| (number, bucket.region.freeze())));
+        }
+        FrozenTable {
+            regions,
+            returned: self.recycle.returned(),
+        }
+    }
+}
+
+impl<K: Eq + Clone, V: Clone> Group<K, V> {
+    const fn new() -> Self {
+        Self {
+            directory: Vec::new(),
+            regions: Vec::new(),
+        }
+    }
+
+    /// The number of the region for `tag`; `None` only if the group has no entry.
+    #[inline]
+    fn region_of(&self, tag: Tag) -> Option<usize> {
+        // An empty directory wraps to a mask of all ones, which finds nothing.
+        let mask = self.directory.len().wrapping_sub(1);
+        Some(*self.directory.get(tag.directory_bits() & mask)? as usize)
+    }
+
+    /// Adds an entry whose key is not there yet; returns its region and slot.
+    #[cold]
+    fn insert(&mut self, entry: Entry<K, V>, recycle: &mut Recycle<K, V>) -> (usize, usize) {
+        if self.directory.is_empty() {
+            self.directory.push(0);
+            let region = Region::new(recycle.empty(SLOTS_MIN));
+            self.regions.push(Bucket { region, depth: 0 });
+        }
+        loop {
+            let number = self.region_of(entry.tag).expect("made above if missing");
+            if !self.regions[number].region.is_full() {
+                return (number, self.regions[number].region.insert(entry, recycle));
+            }
+            if self.can_split(number) {
+                self.split(number, recycle);
+            } else {
+                self.enlarge(number, recycle);
+            }
+        }
+    }
+
+    /// Whether a region has its full size, and splitting it would separate some of its entries.
+    ///
+    /// Entries whose hashes agree in all these bits would double the directory for nothing; then
+    /// the region outgrows its size instead.
+    fn can_split(&self, number: usize) -> bool {
+        let Bucket { region, depth } = &self.regions[number];
+        if region.slots().len() < slots_max::<K, V>() || *depth >= DIRECTORY_BITS {
+            return false;
+        }
+        let mut sides = region.slots().iter().flatten().map(|e| side(e.tag, *depth));
+        let first = sides.next();
+        sides.any(|side| Some(side) != first)
+    }
+
+    fn split(&mut self, number: usize, recycle: &mut Recycle<K, V>) {
+        let depth = self.regions[number].depth;
+        if self.directory.len() == 1 << depth {
+            self.directory.extend_from_within(..);
+        }
+        let mut slots = self.regions[number].region.take_slots(recycle);
+        let mut halves = [(); 2].map(|()| Region::new(recycle.empty(slots.len())));
+        let mut common = 0; // the directory bits below `depth`
+        for entry in slots.iter_mut().filter_map(Option::take) {
+            common = entry.tag.directory_bits() & ((1 << depth) - 1);
+            halves[side(entry.tag, depth)].insert(entry, recycle);
+        }
+        recycle.keep(slots);
+        let added =
+            u32::try_from(self.regions.len()).expect("fewer regions than directory bits allow");
+        let ones = common | 1 << depth;
+        for pointer in self.directory[ones..].iter_mut().step_by(2 << depth) {
+            *pointer = added;
+        }
+        let [zeros, ones] = halves.map(|region| Bucket {
+            region,
+            depth: depth + 1,
+        });
+        self.regions[number] = zeros;
+        self.regions.push(ones);
+    }
+
+    fn enlarge(&mut self, number: usize, recycle: &mut Recycle<K, V>) {
+        let region = &mut self.regions[number].region;
+        let mut slots = region.take_slots(recycle);
+        let mut larger = Region::new(recycle.empty(2 * slots.len()));
+        for entry in slots.iter_mut().filter_map(Option::take) {
+            larger.insert(entry, recycle);
+        }
+        *region = larger;
+    }
+}
+
+/// On which side of a split a tag falls.
+fn side(tag: Tag, depth: u32) -> usize {
+    tag.directory_bits() >> depth & 1
+}
+
+/// A table as of one moment, for the snapshot's writer.
+#[derive(Debug)]
+pub(crate) struct FrozenTable<K, V> {
+    /// In order of groups.
+    regions: Vec<(usize, Arc<Slots<K, V>>)>,
+    returned: Returned<K, V>,
+}
+
+impl<K, V> FrozenTable<K, V> {
+    /// Calls `f` with the group, key and value of each entry, group by group, and lets go of each
+    /// region as soon as it is through with it, so that the task need not copy it any more.
+    pub(crate) fn drain<E>(
+        self,
+        mut f: impl FnMut(usize, &K, &V) -> Result<(), E>,
+    ) -> Result<(), E> {
+        for (group, slots) in self.regions {
+            for entry in slots.iter().flatten() {
+                f(group, &entry.key, &entry.value)?;
+            }
+            self.returned.done_with(slots);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,102 @@
+//! Slots and tags: linear probing over one slice of optional entries.
+
+use std::num::NonZeroU32;
+
+use cutwater_keygroups::KeyHash;
+
+/// What is kept of a hash: its lower half. Bit 0 is always set, which makes an `Option<Entry>` as
+/// large as an `Entry`.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Tag(NonZeroU32);
+
+/// Bits of a tag that choose the slot in a region of full size; the directory uses those above.
+const SLOT_BITS: u32 = 9;
+
+/// Bits of a tag that are left for the directory.
+pub(crate) const DIRECTORY_BITS: u32 = 32 - 1 - SLOT_BITS;
+
+impl Tag {
+    #[inline]
+    pub(crate) fn of(hash: KeyHash) -> Self {
+        Self(NonZeroU32::MIN | hash.lower())
+    }
+
+    #[inline]
+    pub(crate) fn directory_bits(self) -> usize {
+        (self.0.get() >> (1 + SLOT_BITS)) as usize
+    }
+}
+
+// `Copy` where key and value are: the standard library then copies a region as one block.
+// `repr(C)` puts the tag first: whoever has read it and the next one has the whole entry in the cache.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct Entry<K, V> {
+    pub(crate) tag: Tag,
+    pub(crate) key: K,
+    pub(crate) value: V,
+}
+
+/// A power of two of slots, at least one of them empty, so that each probe ends.
+pub(crate) type Slots<K, V> = Box<[Option<Entry<K, V>>]>;
+
+/// Slots of a region of full size, a power of two: about 12 KiB, the bytes that the first write
+/// after a snapshot copies. 512 for a `u64` key and an `i64` value.
+pub(crate) const fn slots_max<K, V>() -> usize {
+    const BYTES: usize = 12 * 1024;
+    let mut slots = SLOTS_MIN;
+    while slots < 1 << SLOT_BITS && 2 * slots * size_of::<Option<Entry<K, V>>>() <= BYTES {
+        slots *= 2;
+    }
+    slots
+}
+
+/// Slots of the first region of a group, so that 32768 groups with one key each stay small.
+pub(crate) const SLOTS_MIN: usize = 8;
+
+pub(crate) fn empty_slots<K, V>(count: usize) -> Slots<K, V> {
+    (0..count).map(|_| None).collect()
+}
+
+/// Where an entry would like to be among `count` slots.
+#[inline]
+pub(crate) fn home(tag: Tag, count: usize) -> usize {
+    (tag.0.get() >> 1) as usize & (count - 1)
+}
+
+/// The slot of `key`.
+#[inline]
+pub(crate) fn probe<K: Eq, V>(slots: &[Option<Entry<K, V>>], tag: Tag, key: &K) -> Option<usize> {
+    let mut at = home(tag, slots.len());
+    while let Some(entry) = &slots[at] {
+        if entry.tag == tag && entry.key == *key {
+            return Some(at);
+        }
+        at = (at + 1) & (slots.len() - 1);
+    }
+    None
+}
+
+/// The slot for a new entry.
+#[inline]
+pub(crate) fn first_empty<K, V>(slots: &[Option<Entry<K, V>>], tag: Tag) -> usize {
+    let mut at = home(tag, slots.len());
+    while slots[at].is_some() {
+        at = (at + 1) & (slots.len() - 1);
+    }
+    at
+}
+
+/// Moves later entries of the run back, so that no search stops at the empty slot `gap` too early.
+pub(crate) fn close_gap<K, V>(slots: &mut [Option<Entry<K, V>>], mut gap: usize) {
+    let mask = slots.len() - 1;
+    let mut at = (gap + 1) & mask;
+    while let Some(entry) = &slots[at] {
+        let from_home = at.wrapping_sub(home(entry.tag, slots.len())) & mask;
+        if from_home >= at.wrapping_sub(gap) & mask {
+            slots[gap] = slots[at].take();
+            gap = at;
+        }
+        at = (at + 1) & mask;
+    }
+}

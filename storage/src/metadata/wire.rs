@@ -1,0 +1,259 @@
+//! Metadata as bytes, version 1.
+//!
+//! Fields are in the order of the structs, encoded as `codec.rs` says, in the frame of `frame.rs`;
+//! golden files keep it so. Whoever adds a field raises the version, and reads the older one still.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use cutwater_barrier::{CheckpointId, Generation};
+use cutwater_keygroups::{Grouping, KeyGroupRange, MaxParallelism};
+
+use super::{
+    CheckpointKind, KeyedHandle, Metadata, Operator, PreparedTransaction, Statistics, Subtask,
+};
+use crate::{
+    Content, Error, ErrorKind, FileRef, Result,
+    codec::{Decoder, Encoder},
+    frame,
+};
+
+const VERSION: u16 = 1;
+
+impl Metadata {
+    /// Its stored form.
+    pub fn encode(&self) -> Bytes {
+        let mut out = Encoder::default();
+        out.bytes(self.job.as_bytes());
+        out.u64(self.checkpoint.get());
+        out.u64(self.generation.get());
+        out.u8(self.kind.code());
+        out.u64(self.triggered_at_unix_ms);
+        duration(&mut out, self.duration);
+        out.length(self.operators.len());
+        for (uid, operator) in &self.operators {
+            out.bytes(uid.as_bytes());
+            operator.encode(&mut out);
+        }
+        frame::encode(frame::Kind::Metadata, VERSION, &out.0)
+    }
+
+    /// Reads its stored form, which is the object `path`.
+    ///
+    /// # Errors
+    ///
+    /// `Corrupt` if the bytes are not exactly what [`encode`](Self::encode) made; `Incompatible` if
+    /// a newer release wrote them.
+    pub fn decode(bytes: &Bytes, path: &str) -> Result<Self> {
+        let (_, payload) = frame::decode(frame::Kind::Metadata, VERSION, bytes, path)?;
+        let mut from = Decoder::new(path, payload);
+        let mut metadata = Self {
+            job: from.string()?,
+            checkpoint: CheckpointId::new(from.u64()?),
+            generation: Generation::new(from.u64()?),
+            kind: CheckpointKind::decode(&mut from)?,
+            triggered_at_unix_ms: from.u64()?,
+            duration: micros(&mut from)?,
+            operators: [].into(),
+        };
+        for (uid, operator) in from.all(|from| Ok((from.string()?, Operator::decode(from)?)))? {
+            if metadata.operators.insert(uid, operator).is_some() {
+                return Err(from.error("lists an operator twice"));
+            }
+        }
+        from.end()?;
+        Ok(metadata)
+    }
+}
+
+impl CheckpointKind {
+    pub(crate) fn code(self) -> u8 {
+        match self {
+            Self::Checkpoint => 0,
+            Self::Savepoint => 1,
+        }
+    }
+
+    pub(crate) fn decode(from: &mut Decoder<'_>) -> Result<Self> {
+        match from.u8()? {
+            0 => Ok(Self::Checkpoint),
+            1 => Ok(Self::Savepoint),
+            _ => Err(from.error("is neither checkpoint nor savepoint")),
+        }
+    }
+}
+
+impl Operator {
+    fn encode(&self, out: &mut Encoder) {
+        out.bytes(self.name.as_bytes());
+        out.u16(self.max_parallelism.get());
+        out.option(self.grouping, |out, grouping| {
+            out.u8(grouping_code(grouping));
+        });
+        out.all(&self.assignment, |out, groups| out.all(groups, group_range));
+        out.option(self.coordinator.as_ref(), |out, state| out.bytes(state));
+        out.bool(self.finished);
+        out.all(&self.subtasks, |out, subtask| subtask.encode(out));
+    }
+
+    fn decode(from: &mut Decoder<'_>) -> Result<Self> {
+        Ok(Self {
+            name: from.string()?,
+            max_parallelism: MaxParallelism::new(from.u16()?)
+                .ok_or_else(|| from.error("has a max parallelism that is not in 1..=32768"))?,
+            grouping: from.option(decode_grouping)?,
+            assignment: from.all(|from| from.all(decode_group_range))?,
+            coordinator: from.option(Decoder::bytes)?,
+            finished: from.bool()?,
+            subtasks: from.all(Subtask::decode)?,
+        })
+    }
+}
+
+impl Subtask {
+    fn encode(&self, out: &mut Encoder) {
+        out.bool(self.finished);
+        out.all(&self.keyed, |out, handle| {
+            out.all(&handle.groups, group_range);
+            out.bytes(&handle.manifest);
+            out.all(&handle.files, |out, file| file.encode(out));
+        });
+        out.bytes(&self.operator_state);
+        out.bytes(&self.source);
+        out.all(&self.prepared, |out, prepared| {
+            out.u64(prepared.checkpoint.get());
+            out.bytes(&prepared.token);
+        });
+        self.statistics.encode(out);
+    }
+
+    fn decode(from: &mut Decoder<'_>) -> Result<Self> {
+        Ok(Self {
+            finished: from.bool()?,
+            keyed: from.all(|from| {
+                Ok(KeyedHandle {
+                    groups: from.all(decode_group_range)?,
+                    manifest: from.bytes()?,
+                    files: from.all(FileRef::decode)?,
+                })
+            })?,
+            operator_state: from.bytes()?,
+            source: from.bytes()?,
+            prepared: from.all(|from| {
+                Ok(PreparedTransaction {
+                    checkpoint: CheckpointId::new(from.u64()?),
+                    token: from.bytes()?,
+                })
+            })?,
+            statistics: Statistics::decode(from)?,
+        })
+    }
+}
+
+impl Statistics {
+    fn encode(&self, out: &mut Encoder) {
+        for time in [self.start_delay, self.alignment, self.sync, self.r#async] {
+            duration(out, time);
+        }
+        out.u64(self.bytes_during_alignment);
+        out.u64(self.channel_state_bytes);
+        out.u64(self.delta_bytes);
+        out.u64(self.full_bytes);
+    }
+
+    fn decode(from: &mut Decoder<'_>) -> Result<Self> {
+        Ok(Self {
+            start_delay: micros(from)?,
+            alignment: micros(from)?,
+            sync: micros(from)?,
+            r#async: micros(from)?,
+            bytes_during_alignment: from.u64()?,
+            channel_state_bytes: from.u64()?,
+            delta_bytes: from.u64()?,
+            full_bytes: from.u64()?,
+        })
+    }
+}
+
+impl FileRef {
+    fn encode(&self, out: &mut Encoder) {
+        out.bytes(self.name.as_bytes());
+        match &self.content {
+            Content::Object(path) => {
+                out.u8(0);
+                out.bytes(path.as_bytes());
+            }
+            Content::Inline(bytes) => {
+                out.u8(1);
+                out.bytes(bytes);
+            }
+        }
+        out.u64(self.length);
+        out.u32(self.block_bytes);
+        out.all(&self.checksums, |out, checksum| out.u64(*checksum));
+    }
+
+    fn decode(from: &mut Decoder<'_>) -> Result<Self> {
+        let file = Self {
+            name: from.string()?,
+            content: match from.u8()? {
+                0 => Content::Object(from.string()?),
+                1 => Content::Inline(from.bytes()?),
+                _ => return Err(from.error("has a file that is neither an object nor inline")),
+            },
+            length: from.u64()?,
+            block_bytes: from.u32()?,
+            checksums: from.all(Decoder::u64)?,
+        };
+        // What reading by range relies on.
+        let blocks = match file.block_bytes {
+            0 => None,
+            block => Some(file.length.div_ceil(block.into())),
+        };
+        let inline = match &file.content {
+            Content::Inline(bytes) => bytes.len() as u64 == file.length,
+            Content::Object(_) => true,
+        };
+        if blocks != Some(file.checksums.len() as u64) || !inline {
+            return Err(from.error("has a file whose length and blocks disagree"));
+        }
+        Ok(file)
+    }
+}
+
+fn duration(out: &mut Encoder, duration: Duration) {
+    out.u64(duration.as_micros().try_into().unwrap_or(u64::MAX));
+}
+
+fn micros(from: &mut Decoder<'_>) -> Result<Duration> {
+    from.u64().map(Duration::from_micros)
+}
+
+fn group_range(out: &mut Encoder, range: &KeyGroupRange) {
+    out.u16(range.start());
+    out.u16(range.end());
+}
+
+fn decode_group_range(from: &mut Decoder<'_>) -> Result<KeyGroupRange> {
+    Ok(KeyGroupRange::new(from.u16()?, from.u16()?))
+}
+
+fn grouping_code(grouping: Grouping) -> u8 {
+    match grouping {
+        Grouping::Xxh64 => 1,
+        Grouping::Flink => 2,
+        _ => unreachable!("every grouping has a code here"),
+    }
+}
+
+fn decode_grouping(from: &mut Decoder<'_>) -> Result<Grouping> {
+    match from.u8()? {
+        1 => Ok(Grouping::Xxh64),
+        2 => Ok(Grouping::Flink),
+        code => {
+            let reason =
+                format!("divides keys into groups in a way {code} that this release does not know");
+            Err(Error::new(ErrorKind::Incompatible, from.path(), reason))
+        }
+    }
+}

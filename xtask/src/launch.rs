@@ -1,0 +1,110 @@
+//! Programs that `xtask` starts: cargo with the arguments that nobody wants to type.
+
+use std::{env, ffi::OsStr, path::Path, process::Command};
+
+use crate::workspace::Workspace;
+
+/// The cargo that runs us, so that its toolchain is also that of what we start.
+pub(crate) fn cargo() -> Command {
+    Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+}
+
+/// Runs to the end, with our own input and output. The error says what to type to see it again.
+pub(crate) fn wait(command: &mut Command) -> Result<(), String> {
+    let reason = match command.status() {
+        Ok(status) if status.success() => return Ok(()),
+        Ok(status) => status.to_string(),
+        Err(error) => format!("cannot be started: {error}"),
+    };
+    let program = Path::new(command.get_program()).file_name();
+    let words = program.into_iter().chain(command.get_args());
+    let words: Vec<_> = words.map(OsStr::to_string_lossy).collect();
+    Err(format!("`{}`: {reason}", words.join(" ")))
+}
+
+/// The main job. It stays in the caller's folder, so that `--data` means what the caller sees.
+pub(crate) fn demo(arguments: &[String]) -> Result<(), String> {
+    let job = [
+        "run",
+        "--release",
+        "--package",
+        "cutwater-example-flights",
+        "--",
+        "demo",
+    ];
+    wait(cargo().args(job).args(arguments))
+}
+
+/// The benchmarks whose package, folder or own name is the first argument; without one, all. What
+/// follows it goes to the benchmark.
+pub(crate) fn bench(workspace: &Workspace, arguments: &[String]) -> Result<(), String> {
+    let (name, rest) = match arguments.split_first() {
+        Some((name, rest)) => (Some(name.as_str()), rest),
+        None => (None, arguments),
+    };
+    let chosen = benches(workspace, name);
+    if chosen.is_empty() {
+        let all = benches(workspace, None);
+        let all: Vec<_> = all
+            .iter()
+            .map(|(package, bench)| format!("{package} {bench}"))
+            .collect();
+        return Err(format!("no such benchmark; there are:\n{}", all.join("\n")));
+    }
+    for (package, bench) in chosen {
+        wait(
+            cargo()
+                .args(["bench", "--package", package, "--bench", bench, "--"])
+                .args(rest),
+        )?;
+    }
+    Ok(())
+}
+
+/// `(package, benchmark)` as the manifests declare them.
+fn benches<'a>(workspace: &'a Workspace, chosen: Option<&str>) -> Vec<(&'a str, &'a str)> {
+    let mut found = Vec::new();
+    for package in &workspace.packages {
+        for bench in package.manifest.values(&["bench", "name"]) {
+            let names = [package.name(), &package.folder, bench];
+            if chosen.is_none_or(|chosen| names.contains(&chosen)) {
+                found.push((package.name(), bench));
+            }
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Command, Workspace, benches, wait};
+
+    #[test]
+    fn a_program_that_fails_is_named_as_it_was_typed() {
+        let gone = wait(Command::new("/no-such-folder/no-such-tool").arg("--now")).unwrap_err();
+        assert!(
+            gone.starts_with("`no-such-tool --now`: cannot be started: "),
+            "{gone}"
+        );
+    }
+
+    #[test]
+    fn a_benchmark_is_chosen_by_package_folder_or_name() {
+        let manifest = |name: &str, bench: &str| {
+            format!(
+                "[package]\nname = \"cutwater-{name}\"\n[[bench]]\nname = \"{bench}\"\nharness = false"
+            )
+        };
+        let (state, barrier) = (manifest("state", "table"), manifest("barrier", "align"));
+        let workspace = Workspace::of("", &[("state", &state), ("barrier", &barrier)]);
+        let table = ("cutwater-state", "table");
+        for chosen in ["state", "cutwater-state", "table"] {
+            assert_eq!(benches(&workspace, Some(chosen)), [table]);
+        }
+        assert_eq!(
+            benches(&workspace, None),
+            [table, ("cutwater-barrier", "align")]
+        );
+        assert!(benches(&workspace, Some("nothing")).is_empty());
+    }
+}
