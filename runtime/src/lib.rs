@@ -91,6 +91,7 @@ mod committers;
 mod coordinator;
 mod error;
 mod exchange;
+mod fold;
 mod function;
 mod graph;
 mod handle;
