@@ -5,9 +5,7 @@ use std::{marker::PhantomData, sync::Arc};
 use cutwater_keygroups::Key;
 use cutwater_state::{Data, Handle, ValueState};
 
-use crate::{
-    BoxError, KeyedContext, KeyedProcess, KeyedStream, Record, Stream,
-};
+use crate::{BoxError, KeyedContext, KeyedProcess, KeyedStream, Record, Stream};
 
 impl<K: Key, T: Record> KeyedStream<K, T> {
     /// Folds the records of each key into one value and emits what `fold` returns for each record.

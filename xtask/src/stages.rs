@@ -64,6 +64,11 @@ pub(crate) const ALL: &[Stage] = &[
         run: doctests,
     },
     Stage {
+        name: "small-disk",
+        what: "a disk that is full in the middle of a checkpoint",
+        run: small_disk,
+    },
+    Stage {
         name: "package",
         what: "each crate builds as published",
         run: package,
@@ -149,6 +154,43 @@ fn doctests(workspace: &Workspace) -> Outcome {
     run(workspace, cargo().args(["test", "--doc"]).args(EVERYTHING))
 }
 
+/// Mounts a small disk in memory, which takes Linux and root.
+fn small_disk(workspace: &Workspace) -> Outcome {
+    let name = format!("cutwater-small-disk-{}", std::process::id());
+    let directory = std::env::temp_dir().join(name);
+    if let Err(error) = std::fs::create_dir_all(&directory) {
+        return Outcome::Failed(format!("{}: {error}", directory.display()));
+    }
+    let mut mount = Command::new("mount");
+    mount.args(["-t", "tmpfs", "-o", "size=1m", "cutwater"]);
+    let outcome = if succeeds(mount.arg(&directory)) {
+        let test = [
+            "test",
+            "--package",
+            "cutwater-runtime",
+            "--test",
+            "full_disk",
+        ];
+        let outcome = run(
+            workspace,
+            cargo().args(test).env("CUTWATER_SMALL_DISK", &directory),
+        );
+        if succeeds(Command::new("umount").arg(&directory)) {
+            outcome
+        } else {
+            Outcome::Failed(format!("{} could not be unmounted", directory.display()))
+        }
+    } else {
+        Outcome::NotRun("no tmpfs can be mounted here (it takes Linux and root)".to_owned())
+    };
+    match std::fs::remove_dir(&directory) {
+        Err(error) if outcome == Outcome::Passed => {
+            Outcome::Failed(format!("{}: {error}", directory.display()))
+        }
+        _ => outcome,
+    }
+}
+
 /// Builds every crate from its own archive, against the archives of the others: finds a file or a
 /// version that is not published. Offline, since the stages before have fetched all there is to fetch.
 fn package(workspace: &Workspace) -> Outcome {
@@ -212,6 +254,11 @@ fn deny(workspace: &Workspace) -> Outcome {
 
 /// Whether a tool answers when it is asked for its version.
 fn installed(command: &mut Command) -> bool {
+    succeeds(command)
+}
+
+/// Runs a command that may fail, without showing what it says.
+fn succeeds(command: &mut Command) -> bool {
     let silent = command
         .stdin(Stdio::null())
         .stdout(Stdio::null())
