@@ -1,1 +1,8 @@
-//! Not written yet.
+//! Files as a split source and as an exactly-once sink.
+#![warn(clippy::cast_possible_truncation, clippy::unwrap_used)] // here, not in [workspace.lints]: tests may
+
+mod source;
+
+pub use source::{
+    Compression, FileEnumerator, FileReader, FileSource, FileSplit, Fingerprint, OnBadRecord,
+};
