@@ -17,6 +17,8 @@ use crate::{Error, Result};
 ///   neither a yes nor a no. "I do not know this transaction" is only
 ///   [`AlreadyCommitted`](Verdict::AlreadyCommitted) if the target can tell it from
 ///   [`Lost`](Verdict::Lost), for example by a marker which the commit leaves behind.
+/// - A client or connection that answered with an error, or not at all, is not used again: a late
+///   answer would be taken for that of the next call (FLINK-25126, FLINK-37356).
 /// - Calls end by themselves in bounded time. A call whose future was dropped may have taken effect.
 pub trait Committer: Send {
     /// Makes transactions visible. Which ones come together is said by
@@ -55,8 +57,9 @@ pub trait Committer: Send {
 pub struct Prepared {
     /// The checkpoint before whose barrier it was written. That one or a later one decides.
     pub checkpoint: CheckpointId,
-    /// Enough for another process to commit, probe or abort it, and unique among all transactions
-    /// of the target. Opaque to everyone but the sink.
+    /// Enough for another process to commit, probe or abort it. Unique among all transactions of
+    /// the target there ever were, also those of a generation that completed nothing: a zombie
+    /// would else commit its successor's. Opaque to everyone but the sink.
     pub token: Vec<u8>,
 }
 

@@ -29,8 +29,8 @@ use crate::{Guarantee, Prepared, Result, Retry, Verdict};
 /// Decides what the [`Committer`](crate::Committer) of one sink does, for one generation of a job.
 ///
 /// One call is out at a time, as the committer is one object. [`Driver`](crate::Driver) carries
-/// the calls out.
-#[derive(Debug)]
+/// the calls out. `Clone` is for model checkers, which go on from one state in every way.
+#[derive(Clone, Debug)]
 pub struct Machine {
     generation: Generation,
     guarantee: Guarantee,
@@ -231,7 +231,8 @@ impl Machine {
     fn judged(&mut self, now: Time, prepared: Prepared, verdict: Verdict) {
         match verdict {
             Verdict::Committed | Verdict::AlreadyCommitted => self.pending.remove(&prepared),
-            Verdict::NotCommitted(error) | Verdict::Unknown(error)
+            // Whatever became of it, the newer generation takes care of it.
+            Verdict::NotCommitted(error) | Verdict::Lost(error) | Verdict::Unknown(error)
                 if error.newer_generation().is_some() =>
             {
                 self.fail(Failure::fenced(error));

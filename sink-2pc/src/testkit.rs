@@ -66,7 +66,7 @@ pub async fn examine<T: Target>(mut open: impl FnMut() -> T) -> Report {
             Check::Window1 | Check::Window2 | Check::Window3 | Check::Window4 | Check::Window5 => {
                 windows::run(check, &mut open).await
             }
-            _ => checks::run(check, &open()).await,
+            _ => checks::run(check, &mut open).await,
         };
         report.add(check, outcome);
     }

@@ -275,7 +275,7 @@ fn a_file_that_changed_before_a_restore_is_refused() {
         };
         check("is missing", &|path| fs::remove_file(path).unwrap());
         check("is shorter, 20 bytes", &|path| {
-            fs::write(path, &bytes[..20]).unwrap()
+            fs::write(path, &bytes[..20]).unwrap();
         });
         check("is longer", &|path| {
             let mut file = fs::OpenOptions::new().append(true).open(path).unwrap();

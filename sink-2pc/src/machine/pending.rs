@@ -8,7 +8,7 @@ use super::Call;
 use crate::{Guarantee, Prepared};
 
 /// In the order of checkpoints, so that older ones become visible first.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Pending(BTreeMap<Prepared, Standing>);
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -8,12 +8,22 @@ use super::{
 };
 use crate::{Committer, Event, Input, Prepared, Verdict};
 
-pub(super) async fn run<T: Target>(check: Check, target: &T) -> Result<(), String> {
+pub(super) async fn run<T: Target>(
+    check: Check,
+    open: &mut impl FnMut() -> T,
+) -> Result<(), String> {
+    let target = &open();
     match check {
-        Check::RequestLost => request_lost(target).await,
+        Check::MessageLost => {
+            message_lost(target, Lose::Request).await?;
+            message_lost(&open(), Lose::Reply).await
+        }
         Check::Abort => abort(target).await,
         Check::Decline => decline(target).await,
-        Check::Zombie => zombie(target).await,
+        Check::Zombie => {
+            zombie(target, 10).await?;
+            zombie(&open(), 0).await // With no transaction open, the zombie begins a new one.
+        }
         Check::Rescale => rescale(target).await,
         Check::Empty => empty(target).await,
         Check::Neighbour => neighbour(target).await,
@@ -23,12 +33,12 @@ pub(super) async fn run<T: Target>(check: Check, target: &T) -> Result<(), Strin
     }
 }
 
-async fn request_lost<T: Target>(target: &T) -> Result<(), String> {
+async fn message_lost<T: Target>(target: &T, lose: Lose) -> Result<(), String> {
     let mut rig = Rig::start(target, Durable::new("exam", 0), 2).await?;
     rig.write(10).await?;
-    *rig.lose.lock().expect("no holder panics") = Lose::Request;
+    *rig.lose.lock().expect("no holder panics") = lose;
     rig.checkpoint(Input::Ended).await?;
-    exactly(target, 10, "after a commit whose first request was lost").await
+    exactly(target, 10, &format!("when the {lose:?} was lost")).await
 }
 
 async fn abort<T: Target>(target: &T) -> Result<(), String> {
@@ -80,13 +90,15 @@ async fn decline<T: Target>(target: &T) -> Result<(), String> {
     exactly(target, 20, "after the next checkpoint").await
 }
 
-async fn zombie<T: Target>(target: &T) -> Result<(), String> {
+/// The zombie has written `open` records since it prepared.
+async fn zombie<T: Target>(target: &T, open: u64) -> Result<(), String> {
     let mut old = Rig::start(target, Durable::new("exam", 0), 2).await?;
     old.write(10).await?;
     old.checkpoint(Input::Continues).await?;
+    old.checkpoint(Input::Continues).await?; // Names nothing, so nothing is committed again.
     old.write(10).await?;
     let early = old.prepare(Input::Continues).await?;
-    old.write(10).await?;
+    old.write(open).await?;
     let mut committer = zombie_committer(target, &old.durable).await?;
 
     // The successor restores the checkpoint before `early`, while the old one goes on.

@@ -241,6 +241,13 @@ pub struct MemoryCommitter {
 impl MemoryCommitter {
     fn judge(&self, prepared: &[Prepared], is_commit: bool) -> Vec<Verdict> {
         let mut server = self.target.lock();
+        let sink = (self.context.job.clone(), self.context.uid.clone());
+        let newer = server.fences.get(&sink).copied();
+        let newer = newer.filter(|newer| *newer > self.context.generation);
+        let gone = || match newer {
+            Some(newer) => Error::fenced("committing", newer),
+            None => Error::new("committing", "the server has aborted it"),
+        };
         let verdict = |one: &Prepared| {
             let status = decode_piece(&one.token).ok().and_then(|(name, _)| {
                 let transaction = server.transactions.get_mut(&name)?;
@@ -255,9 +262,7 @@ impl MemoryCommitter {
                 Some(Status::Prepared) => {
                     Verdict::NotCommitted(Error::new("probing", "it is prepared"))
                 }
-                Some(Status::Aborted | Status::Open) | None => {
-                    Verdict::Lost(Error::new("committing", "the server has aborted it"))
-                }
+                Some(Status::Aborted | Status::Open) | None => Verdict::Lost(gone()),
             }
         };
         prepared.iter().map(verdict).collect()

@@ -17,8 +17,9 @@ pub enum Check {
     /// The commit is confirmed and the checkpoint still names it: the successor's second commit
     /// changes nothing, and the sink says so.
     Window5,
-    /// The request of a commit was lost on the way, then a probe, then it works.
-    RequestLost,
+    /// The request of a commit, or its reply, is lost while the process lives on: a probe tells
+    /// which it was.
+    MessageLost,
     /// An aborted transaction never becomes visible, two aborts are as one, and a commit after it
     /// is told that the transaction is lost.
     Abort,
@@ -42,7 +43,7 @@ impl Check {
         Self::Window3,
         Self::Window4,
         Self::Window5,
-        Self::RequestLost,
+        Self::MessageLost,
         Self::Abort,
         Self::Decline,
         Self::Zombie,

@@ -172,6 +172,11 @@ impl<'a, T: Target> Rig<'a, T> {
                     .all(|one| one.checkpoint == checkpoint),
                 || format!("prepare({checkpoint}) gave a transaction of another checkpoint"),
             )?;
+            let ledger = &self.durable.ledger;
+            let is_new = |one: &Prepared| ledger.is_new(&one.token);
+            ensure(flushed.prepared.iter().all(is_new), || {
+                format!("prepare({checkpoint}) gave a token that another transaction has had")
+            })?;
             state.extend(flushed.state);
             let report = unsettled.report(flushed.prepared).to_vec();
             self.driver

@@ -1,7 +1,7 @@
 //! A committer between the kit and the sink's: it counts, and it can lose a message.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex},
 };
 
@@ -11,7 +11,10 @@ use crate::{Committer, Error, Prepared, Result, Verdict};
 
 /// What was asked and answered for each transaction, over all generations of a job.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Ledger(Arc<Mutex<BTreeMap<Prepared, Counts>>>);
+pub(super) struct Ledger {
+    counts: Arc<Mutex<BTreeMap<Prepared, Counts>>>,
+    tokens: Arc<Mutex<BTreeSet<Vec<u8>>>>,
+}
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counts {
@@ -23,11 +26,17 @@ pub(super) struct Counts {
 
 impl Ledger {
     pub(super) fn counts(&self) -> BTreeMap<Prepared, Counts> {
-        self.0.lock().expect("no holder panics").clone()
+        self.counts.lock().expect("no holder panics").clone()
+    }
+
+    /// Whether no transaction had this token before.
+    pub(super) fn is_new(&self, token: &[u8]) -> bool {
+        let mut tokens = self.tokens.lock().expect("no holder panics");
+        tokens.insert(token.to_vec())
     }
 
     fn add(&self, prepared: &[Prepared], verdicts: &[Verdict]) {
-        let mut counts = self.0.lock().expect("no holder panics");
+        let mut counts = self.counts.lock().expect("no holder panics");
         for (one, verdict) in prepared.iter().zip(verdicts) {
             let counts = counts.entry(one.clone()).or_default();
             counts.attempts += 1;

@@ -3,7 +3,8 @@
 //! The world is a target that really commits, and a driver that may lose notices and replies. From
 //! each state every possible next event is tried. In each state must hold: nothing is visible that
 //! no completed checkpoint covers, nothing leaves the machine that is neither visible nor undone.
-//! In each end state reached with a target that works again: all that is decided is visible.
+//! From each state with a target that works again: all that is decided becomes visible, or was lost
+//! by the target and the job has failed.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -12,7 +13,7 @@ use cutwater_sink_2pc::{
     Call, CallId, Effect, Error, Event, Guarantee, Machine, Prepared, Reply, Retry, Verdict,
 };
 
-/// Calls that may go wrong before the target works again: one for each transaction.
+/// What may go wrong before the target works again: once for each transaction.
 const BAD_MAX: usize = 2;
 
 /// After this many more calls a machine with a working target is stuck.
@@ -32,11 +33,13 @@ enum Step {
     ReplyLost,
     /// The call is lost on its way.
     RequestLost,
+    /// B54a, B54m: the target aborts or forgets what is only prepared.
+    TimeOut,
     /// The process dies and restores the newest completed checkpoint.
     Crash,
 }
 
-/// One run, replayed from its steps: the machine is not `Clone`, and a run is short.
+#[derive(Clone)]
 struct World {
     machine: Machine,
     generation: u64,
@@ -48,6 +51,7 @@ struct World {
     over: BTreeSet<u64>,
     aborted: BTreeSet<u64>,
     completed: Option<(u64, Vec<Prepared>)>,
+    is_timed_out: bool,
     is_failed: bool,
 }
 
@@ -72,6 +76,7 @@ impl World {
             over: BTreeSet::new(),
             aborted: BTreeSet::new(),
             completed: None,
+            is_timed_out: false,
             is_failed: false,
         };
         world.listen();
@@ -106,6 +111,10 @@ impl World {
                 steps.extend([Step::Refused, Step::ReplyLost, Step::RequestLost]);
             }
         }
+        let is_kept = bad == BAD_MAX || self.is_timed_out;
+        if !is_kept && self.reported.difference(&self.visible).next().is_some() {
+            steps.push(Step::TimeOut);
+        }
         if self.generation == 1 && self.completed.is_some() {
             steps.push(Step::Crash);
         }
@@ -132,6 +141,11 @@ impl World {
                 self.over.insert(id);
                 self.aborted.insert(id);
                 self.tell(Event::Aborted(CheckpointId::new(id)));
+            }
+            Step::TimeOut => {
+                self.is_timed_out = true;
+                let prepared = self.reported.difference(&self.visible);
+                self.undone.extend(prepared.cloned());
             }
             Step::Crash => {
                 let (id, named) = self.completed.clone().expect("offered only then");
@@ -227,6 +241,8 @@ impl World {
                 let verdict = |one: &Prepared| {
                     if self.visible.contains(one) {
                         Verdict::AlreadyCommitted
+                    } else if self.undone.contains(one) {
+                        Verdict::Lost(Error::new("probing", "undone"))
                     } else {
                         Verdict::NotCommitted(Error::new("probing", "prepared"))
                     }
@@ -273,6 +289,12 @@ impl World {
                 self.tell(Event::Woke);
             }
         }
+        let mut missing = self.undone.iter().filter(|one| self.is_covered(one));
+        if let Some(missing) = missing.next() {
+            assert!(self.is_failed, "{missing:?} is lost, and nobody says so");
+            assert!(self.machine.pending().any(|one| one == missing));
+            return;
+        }
         assert!(!self.is_failed, "a target that works fails nobody");
         assert!(self.machine.is_settled(), "stuck");
         if let Some((_, named)) = &self.completed {
@@ -290,19 +312,16 @@ fn no_order_of_events_loses_or_doubles_a_transaction() {
         Guarantee::AtomicPerTransaction,
     ] {
         let mut runs = 0;
-        let mut open: Vec<Vec<Step>> = vec![Vec::new()];
-        while let Some(steps) = open.pop() {
-            let mut world = World::new(guarantee);
-            for &step in &steps {
-                world.take(step, guarantee);
-            }
-            let is_bad =
-                |step: &&Step| matches!(step, Step::Refused | Step::ReplyLost | Step::RequestLost);
-            let bad = steps.iter().filter(is_bad).count();
+        let mut open = vec![(World::new(guarantee), 0)];
+        while let Some((mut world, bad)) = open.pop() {
             for step in world.steps(bad) {
-                let mut next = steps.clone();
-                next.push(step);
-                open.push(next);
+                let mut next = world.clone();
+                next.take(step, guarantee);
+                let is_bad = matches!(
+                    step,
+                    Step::Refused | Step::ReplyLost | Step::RequestLost | Step::TimeOut
+                );
+                open.push((next, bad + usize::from(is_bad)));
             }
             world.settle();
             runs += 1;

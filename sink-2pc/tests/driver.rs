@@ -1,0 +1,206 @@
+//! The driver on a plain thread, against the reference sink.
+
+use std::{
+    future::{Future, pending},
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    task::{Context, Poll, Waker},
+};
+
+use cutwater_barrier::{CheckpointId, Generation, Time};
+use cutwater_sink_2pc::{
+    Committer, CommitterContext, Driver, Event, Failure, Flushed, Guarantee, Input, Machine,
+    MachineError, Notice, Prepared, Result, Retry, Sink, Verdict, Writer, WriterContext,
+    testkit::{MemoryTarget, Target, block_on},
+};
+
+fn generation() -> Generation {
+    Generation::new(1)
+}
+
+fn machine() -> Machine {
+    Machine::new(
+        generation(),
+        Guarantee::AtomicPerTransaction,
+        Retry::default(),
+    )
+}
+
+/// Two rows, prepared for checkpoint 1.
+fn prepare(target: &MemoryTarget) -> Flushed {
+    let context = WriterContext::new("job", "sink", 0, 1, generation());
+    block_on(async {
+        let mut writer = target.sink().writer(context, Vec::new()).await.unwrap();
+        writer.write(Time::ZERO, &mut vec![1, 2]).await.unwrap();
+        let checkpoint = CheckpointId::new(1);
+        let flushed = writer.prepare(Time::ZERO, checkpoint, Input::Ended).await;
+        flushed.unwrap()
+    })
+}
+
+fn committer(target: &MemoryTarget) -> impl Committer + use<> {
+    let context = CommitterContext::new("job", "sink", generation());
+    block_on(target.sink().committer(context)).unwrap()
+}
+
+fn restored(target: &MemoryTarget, flushed: Flushed) -> Driver<impl Committer + use<>> {
+    let machine = Machine::restore(
+        Generation::new(2),
+        Guarantee::AtomicPerTransaction,
+        Retry::default(),
+        CheckpointId::new(1),
+        flushed.prepared,
+    );
+    Driver::new(machine, committer(target))
+}
+
+/// B52: the process died between the checkpoint and the commit.
+#[test]
+fn successor_commits_what_the_checkpoint_names() {
+    let target = MemoryTarget::new();
+    let mut driver = restored(&target, prepare(&target));
+    let clock = || Time::ZERO;
+    let first = block_on(driver.advance(&clock)).unwrap();
+    assert!(matches!(first, Some(Notice::AllCommitted(_))), "{first:?}");
+    let second = block_on(driver.advance(&clock)).unwrap();
+    assert!(matches!(second, Some(Notice::Ready)), "{second:?}");
+    assert_eq!(target.rows(), [1, 2]);
+}
+
+/// B54a: the server aborted it by its own timeout before the successor came.
+#[test]
+fn transaction_that_timed_out_in_the_target_ends_as_lost() {
+    let target = MemoryTarget::new();
+    let flushed = prepare(&target);
+    let named = flushed.prepared.clone();
+    target.time_out();
+    let mut driver = restored(&target, flushed);
+    match block_on(driver.advance(&|| Time::ZERO)).unwrap() {
+        Some(Notice::Failed(failure @ Failure::Lost { .. })) => {
+            assert!(failure.to_string().contains("checkpoint 1"), "{failure}");
+        }
+        other => panic!("{other:?}"),
+    }
+    let listed: Vec<Prepared> = driver.machine().pending().cloned().collect();
+    assert_eq!(listed, named);
+    assert!(!driver.machine().is_ready());
+}
+
+/// A committer whose first call takes effect and never answers.
+struct Hanging<C> {
+    inner: C,
+    calls: Arc<AtomicU64>,
+}
+
+impl<C: Committer> Committer for Hanging<C> {
+    async fn commit(&mut self, prepared: &[Prepared]) -> Vec<Verdict> {
+        let verdicts = self.inner.commit(prepared).await;
+        if self.calls.fetch_add(1, Ordering::Relaxed) == 0 {
+            pending::<()>().await;
+        }
+        verdicts
+    }
+
+    async fn probe(&mut self, prepared: &[Prepared]) -> Vec<Verdict> {
+        self.inner.probe(prepared).await
+    }
+
+    async fn abort(&mut self, prepared: &[Prepared]) -> Result<()> {
+        self.inner.abort(prepared).await
+    }
+
+    async fn fence(&mut self, generation: Generation) -> Result<()> {
+        self.inner.fence(generation).await
+    }
+
+    async fn sweep(&mut self) -> Result<()> {
+        self.inner.sweep().await
+    }
+}
+
+#[test]
+fn dropped_call_is_in_doubt_and_asked_about() {
+    let target = MemoryTarget::new();
+    let calls = Arc::new(AtomicU64::new(0));
+    let hanging = Hanging {
+        inner: committer(&target),
+        calls: calls.clone(),
+    };
+    let mut driver = Driver::new(machine(), hanging);
+    let now = AtomicU64::new(0);
+    let clock = || Time::from_millis(now.load(Ordering::Relaxed));
+    let ready = block_on(driver.advance(&clock)).unwrap();
+    assert!(matches!(ready, Some(Notice::Ready)), "{ready:?}");
+
+    let prepared = prepare(&target).prepared;
+    driver.handle(clock(), Event::Prepared(prepared)).unwrap();
+    let completed = Event::Completed(CheckpointId::new(1));
+    driver.handle(clock(), completed).unwrap();
+    {
+        let mut advance = pin!(driver.advance(&clock));
+        let mut context = Context::from_waker(Waker::noop());
+        let polled = advance.as_mut().poll(&mut context);
+        assert!(matches!(polled, Poll::Pending));
+    } // An engine's timeout drops it here.
+    assert_eq!(driver.deadline(), Some(Time::ZERO));
+    let nothing = block_on(driver.advance(&clock)).unwrap();
+    assert!(nothing.is_none(), "no success yet: {nothing:?}");
+    assert_eq!(driver.machine().in_doubt().count(), 1);
+
+    let at = driver.deadline().expect("a probe is planned");
+    now.store(at.since_start().as_millis() as u64, Ordering::Relaxed);
+    let told = block_on(driver.advance(&clock)).unwrap();
+    assert!(matches!(told, Some(Notice::AllCommitted(_))), "{told:?}");
+    assert_eq!(calls.load(Ordering::Relaxed), 1, "probed, not committed");
+    assert_eq!(target.rows(), [1, 2]);
+}
+
+/// A committer that forgets to answer for one of its transactions.
+struct Careless;
+
+impl Committer for Careless {
+    async fn commit(&mut self, _: &[Prepared]) -> Vec<Verdict> {
+        Vec::new()
+    }
+
+    async fn probe(&mut self, _: &[Prepared]) -> Vec<Verdict> {
+        Vec::new()
+    }
+
+    async fn abort(&mut self, _: &[Prepared]) -> Result<()> {
+        Ok(())
+    }
+
+    async fn fence(&mut self, _: Generation) -> Result<()> {
+        Ok(())
+    }
+
+    async fn sweep(&mut self) -> Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn committer_without_a_verdict_for_each_is_an_error() {
+    let mut driver = Driver::new(machine(), Careless);
+    let clock = || Time::ZERO;
+    block_on(driver.advance(&clock)).unwrap();
+    let one = Prepared::new(CheckpointId::new(1), vec![1]);
+    driver.handle(clock(), Event::Prepared(vec![one])).unwrap();
+    let completed = Event::Completed(CheckpointId::new(1));
+    driver.handle(clock(), completed).unwrap();
+    let error = block_on(driver.advance(&clock)).unwrap_err();
+    assert!(matches!(error, MachineError::WrongReply(_)), "{error}");
+    assert_eq!(driver.machine().pending().count(), 1);
+}
+
+/// An engine spawns this on its runtime.
+#[test]
+fn advance_is_a_send_future() {
+    fn is_send(_: impl Send) {}
+    let clock = || Time::ZERO;
+    is_send(Driver::new(machine(), Careless).advance(&clock));
+}
