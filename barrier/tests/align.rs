@@ -262,6 +262,20 @@ fn the_tracker_gives_up_what_a_newer_checkpoint_has_passed() {
     );
 }
 
+/// Case F058.
+#[test]
+fn the_tracker_ignores_what_is_older_than_its_last_snapshot() {
+    check_tracker(
+        2,
+        "
+        0 barrier ch0 c2 =>
+        1 barrier ch1 c2 => forward c2, snapshot c2 0..1
+        2 barrier ch0 c1 =>
+        3 barrier ch1 c1 =>
+    ",
+    );
+}
+
 /// Case F046.
 #[test]
 fn the_tracker_aborts_each_checkpoint_once() {

@@ -18,6 +18,7 @@ use crate::{KeyGroup, KeyGroupRange, KeyGroupSet, MaxParallelism};
 pub struct Assignment {
     owners: Box<[u16]>,
     parallelism: u16,
+    max_parallelism: MaxParallelism,
 }
 
 impl Assignment {
@@ -39,6 +40,7 @@ impl Assignment {
         Ok(Self {
             owners,
             parallelism,
+            max_parallelism,
         })
     }
 
@@ -89,6 +91,7 @@ impl Assignment {
         Ok(Self {
             owners,
             parallelism,
+            max_parallelism,
         })
     }
 
@@ -98,9 +101,8 @@ impl Assignment {
     }
 
     /// The number of groups.
-    pub fn max_parallelism(&self) -> MaxParallelism {
-        let groups = u16::try_from(self.owners.len()).expect("at most max_parallelism");
-        MaxParallelism::new(groups).expect("at least one group")
+    pub const fn max_parallelism(&self) -> MaxParallelism {
+        self.max_parallelism
     }
 
     /// The subtask that owns `group`.
@@ -145,7 +147,7 @@ impl Assignment {
     ///
     /// If the two have not equally many groups.
     pub fn moved_from(&self, old: &Self) -> usize {
-        assert_eq!(self.owners.len(), old.owners.len(), "max parallelism");
+        assert_eq!(self.max_parallelism, old.max_parallelism, "max parallelism");
         self.owners
             .iter()
             .zip(&old.owners)
@@ -154,7 +156,7 @@ impl Assignment {
     }
 
     fn owned(&self) -> impl Iterator<Item = (u16, KeyGroup)> {
-        let groups = KeyGroupRange::all(self.max_parallelism());
+        let groups = KeyGroupRange::all(self.max_parallelism);
         self.owners.iter().copied().zip(groups)
     }
 }

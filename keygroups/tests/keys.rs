@@ -127,6 +127,52 @@ fn tuples_sort_as_their_encodings() {
     }));
 }
 
+/// All byte strings of up to two bytes that the escape cares about, and all pairs of them.
+#[test]
+fn no_byte_of_a_string_upsets_the_order_of_pairs() {
+    let special = [0u8, 1, 2, 254, 255];
+    let two = special.iter().flat_map(|a| special.map(|b| vec![*a, b]));
+    let strings: Vec<Vec<u8>> = [vec![]]
+        .into_iter()
+        .chain(special.map(|a| vec![a]))
+        .chain(two)
+        .collect();
+    check(
+        strings
+            .iter()
+            .flat_map(|a| strings.iter().map(|b| (a.clone(), b.clone()))),
+    );
+}
+
+/// Whatever bytes are decoded, there is no panic, and a key found in them encodes to just the bytes
+/// that were taken.
+#[test]
+fn arbitrary_bytes_decode_exactly_or_not_at_all() {
+    fn check<K: Key>(bytes: &[u8]) -> bool {
+        let mut rest = bytes;
+        K::decode(&mut rest).is_ok_and(|key| {
+            let taken = &bytes[..bytes.len() - rest.len()];
+            assert_eq!(encode(&key), taken, "{key:?}");
+            true
+        })
+    }
+    let (mut seed, mut decoded) = (1u64, 0u32);
+    for _ in 0..20_000 {
+        let bytes: Vec<u8> = (0..24)
+            .map(|_| {
+                seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                [0, 0, 1, 1, 255, b'a', 0x80, seed.to_be_bytes()[1]][(seed >> 61) as usize]
+            })
+            .collect();
+        decoded += u32::from(check::<(String, u16)>(&bytes));
+        decoded += u32::from(check::<(Vec<u8>, i64, bool)>(&bytes));
+        decoded += u32::from(check::<(char, bool, Vec<u8>)>(&bytes));
+        decoded += u32::from(check::<Leg>(&bytes));
+        decoded += u32::from(check::<Flink<String>>(&bytes));
+    }
+    assert!(decoded > 5000, "only {decoded} were keys");
+}
+
 #[test]
 fn a_key_may_be_widened_to_64_bits_without_moving() {
     for number in [0i8, 1, -1, i8::MIN, i8::MAX] {

@@ -3,7 +3,7 @@
 use cutwater_barrier::{CheckpointId, Time};
 
 use crate::{
-    Call, CallId, Committer, Effect, Error, Event, Failure, Machine, MachineError, Prepared, Reply,
+    Call, CallId, Committer, Effect, Error, Event, Failure, Machine, MachineError, Prepared,
 };
 
 /// Carries out a [`Machine`]'s calls and hands everything else on.
@@ -14,7 +14,11 @@ use crate::{
 /// let wake_at = driver.deadline();
 /// ```
 ///
-/// Dropping the future of [`advance`](Self::advance), say after a timeout, is safe: what was under way is asked about again.
+/// While a call is out, the driver is borrowed. An engine that wants to [`seal`](Self::seal) or to
+/// report meanwhile keeps the machine itself, and makes the calls elsewhere by [`Call::ask`].
+///
+/// Dropping the future of [`advance`](Self::advance), say after a timeout, is safe: what was under
+/// way is asked about again.
 #[derive(Debug)]
 pub struct Driver<C> {
     machine: Machine,
@@ -99,7 +103,7 @@ impl<C: Committer> Driver<C> {
                     call.unanswered(&Error::new("waiting for an answer", "it was given up"))
                 } else {
                     self.is_cut_off = true;
-                    ask(&mut self.committer, &call).await
+                    call.ask(&mut self.committer).await
                 };
                 self.calling = None;
                 self.is_cut_off = false;
@@ -116,15 +120,5 @@ impl<C: Committer> Driver<C> {
                 Some(Effect::Failed(failure)) => return Ok(Some(Notice::Failed(failure))),
             }
         }
-    }
-}
-
-async fn ask(committer: &mut impl Committer, call: &Call) -> Reply {
-    match call {
-        Call::Commit(asked) => Reply::Verdicts(committer.commit(asked).await),
-        Call::Probe(asked) => Reply::Verdicts(committer.probe(asked).await),
-        Call::Abort(asked) => Reply::Done(committer.abort(asked).await),
-        Call::Fence(generation) => Reply::Done(committer.fence(*generation).await),
-        Call::Sweep => Reply::Done(committer.sweep().await),
     }
 }

@@ -56,8 +56,8 @@ pub trait Sink: Send + Sync {
 ///
 /// Subtask indices alone are not enough: a rescaled job has other subtasks with the same index, and
 /// two jobs can share a server. Job, uid, generation, subtask, and a counter are unique (a
-/// generation never runs twice). Where the target wants a small, stable pool of ids, leave the generation out and keep
-/// the counter in the writer's state.
+/// generation never runs twice). A target with a small, stable pool of ids has the counter in the
+/// writer's state instead, and something in the token that tells two uses of an id apart.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct WriterContext {

@@ -1,6 +1,6 @@
 //! What all keyed states have in common: a place, a table, and how both meet keys and snapshots.
 
-use std::{any::Any, fmt, hint};
+use std::{any::Any, fmt};
 
 use cutwater_keygroups::{Key, KeyGroup, KeyHash};
 
@@ -83,15 +83,11 @@ impl<K: Key, S: Data> KeyedTable<K, S> {
 
     pub(crate) fn prefetch(&self, hashes: &[KeyHash]) {
         let groups = self.place.groups();
-        let mut filled = 0;
-        for &hash in hashes {
+        self.table.prefetch(hashes, |hash| {
             let group = self.place.group(K::GROUPING, hash);
-            if groups.contains(group) {
-                let number = usize::from(group.get() - groups.start());
-                filled += usize::from(self.table.touch(number, hash));
-            }
-        }
-        hint::black_box(filled); // or the compiler drops the loads
+            let owned = groups.contains(group);
+            owned.then(|| usize::from(group.get() - groups.start()))
+        });
     }
 
     pub(crate) fn load(&mut self, group: KeyGroup, bytes: &mut &[u8]) -> Result<(), Unreadable> {

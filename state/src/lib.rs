@@ -67,6 +67,8 @@ mod schema;
 mod snapshot;
 mod states;
 mod table;
+#[cfg(feature = "testkit")]
+pub mod testkit;
 mod value;
 
 pub use data::Data;

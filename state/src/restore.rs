@@ -1,6 +1,6 @@
 //! Reading snapshots back: finding the sections of a state for the owned key groups.
 
-use std::{collections::BTreeMap, fmt, ops::Range};
+use std::{collections::BTreeMap, fmt, ops::Range, sync::Arc};
 
 use cutwater_keygroups::{KeyGroup, KeyGroupRange};
 
@@ -17,7 +17,7 @@ const READ_BYTES: u64 = 8 << 20;
 /// Reads the files of a snapshot, by the names they were stored under.
 ///
 /// Closures and a `BTreeMap` from name to bytes will do.
-pub trait ReadFiles: Send {
+pub trait ReadFiles: Send + Sync {
     /// The bytes `range` of the file called `name`, exactly as many.
     ///
     /// # Errors
@@ -26,7 +26,7 @@ pub trait ReadFiles: Send {
     fn read(&self, name: &str, range: Range<u64>) -> Result<Vec<u8>, BoxError>;
 }
 
-impl<F: Fn(&str, Range<u64>) -> Result<Vec<u8>, BoxError> + Send> ReadFiles for F {
+impl<F: Fn(&str, Range<u64>) -> Result<Vec<u8>, BoxError> + Send + Sync> ReadFiles for F {
     fn read(&self, name: &str, range: Range<u64>) -> Result<Vec<u8>, BoxError> {
         self(name, range)
     }
@@ -41,17 +41,20 @@ impl ReadFiles for BTreeMap<String, Vec<u8>> {
 }
 
 /// The snapshot of one old subtask: what [`run`](crate::SnapshotTask::run) returned and stored.
+///
+/// Clones are cheap: each new subtask gets one of every old subtask it shares key groups with.
+#[derive(Clone)]
 pub struct Restored {
-    manifest: Vec<u8>,
-    files: Box<dyn ReadFiles>,
+    manifest: Arc<[u8]>,
+    files: Arc<dyn ReadFiles>,
 }
 
 impl Restored {
     /// A snapshot's manifest, and access to its files, of which only the needed parts are read.
-    pub fn new(manifest: impl Into<Vec<u8>>, files: impl ReadFiles + 'static) -> Self {
+    pub fn new(manifest: impl Into<Arc<[u8]>>, files: impl ReadFiles + 'static) -> Self {
         Self {
             manifest: manifest.into(),
-            files: Box::new(files),
+            files: Arc::new(files),
         }
     }
 }
@@ -65,7 +68,7 @@ impl fmt::Debug for Restored {
 /// An old subtask's snapshot whose manifest has been read and checked against the operator.
 pub(crate) struct Old {
     manifest: Manifest,
-    files: Box<dyn ReadFiles>,
+    files: Arc<dyn ReadFiles>,
 }
 
 impl Old {
@@ -78,12 +81,15 @@ impl Old {
         let what = format!("operator `{}`: a snapshot's manifest", expected.uid);
         let manifest: Manifest = format::unsealed(MAGIC, &restored.manifest, &what)?;
         expected.check(&manifest)?;
-        let (start, end) = manifest.groups;
-        let overlaps = start.max(groups.start()) < end.min(groups.end());
+        let overlaps = overlap(manifest.groups, (groups.start(), groups.end()));
         Ok(overlaps.then_some(Self {
             manifest,
             files: restored.files,
         }))
+    }
+
+    pub(crate) fn overlaps(&self, other: &Self) -> bool {
+        overlap(self.manifest.groups, other.manifest.groups)
     }
 
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
@@ -166,6 +172,10 @@ impl Old {
                 .with_source(e),
         }
     }
+}
+
+fn overlap(one: (u16, u16), other: (u16, u16)) -> bool {
+    one.0.max(other.0) < one.1.min(other.1)
 }
 
 /// Why an entry cannot be read.

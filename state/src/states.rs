@@ -75,7 +75,7 @@ impl<K: Key> KeyedStates<K> {
     /// # Errors
     ///
     /// [`Corrupt`](ErrorKind::Corrupt) manifests; [`Incompatible`](ErrorKind::Incompatible) if they are
-    /// of another operator uid, max parallelism or key grouping.
+    /// of another operator uid, max parallelism or key grouping, or if two of them hold the same key group.
     pub fn restore(
         uid: &str,
         groups: KeyGroupRange,
@@ -89,7 +89,16 @@ impl<K: Key> KeyedStates<K> {
         };
         let mut states = Self::new(uid, groups, max_parallelism);
         for restored in old {
-            states.old.extend(Old::open(restored, groups, &expected)?);
+            let Some(old) = Old::open(restored, groups, &expected)? else {
+                continue;
+            };
+            if states.old.iter().any(|other| other.overlaps(&old)) {
+                let message = format!(
+                    "operator `{uid}`: two snapshots hold the same key groups; give each once"
+                );
+                return Err(Error::new(ErrorKind::Incompatible, message));
+            }
+            states.old.push(old);
         }
         Ok(states)
     }

@@ -54,12 +54,16 @@ mod codec;
 mod error;
 mod file;
 mod frame;
+#[cfg(test)]
+mod golden;
 pub mod layout;
 mod log;
 mod metadata;
 mod nonce;
 mod path;
 mod store;
+#[cfg(feature = "testkit")]
+pub mod testkit;
 
 pub use blobs::{
     Blobs, BlobsExt, Create, Listed, LocalBlobs, LocalUpload, SharedBlobs, SharedUpload, Upload,
@@ -70,4 +74,4 @@ pub use log::Completed;
 pub use metadata::{
     CheckpointKind, KeyedHandle, Metadata, Operator, PreparedTransaction, Statistics, Subtask,
 };
-pub use store::{CheckpointStore, Deleted, Fate, Leadership, Options, Pin, Term};
+pub use store::{CheckpointStore, Deleted, Fate, Leadership, Options, Pin, Term, Verified};

@@ -99,6 +99,17 @@ impl Log {
         ))
     }
 
+    /// Reads the entries that are there and not needed, which [`read`](Self::read) passes over.
+    pub(crate) async fn verify_trimmed(&self) -> Result<()> {
+        let oldest = self.state.tail.map_or(0, |tail| tail.oldest);
+        for number in numbers(&self.blobs).await? {
+            if number < oldest {
+                get(&self.blobs, number).await?;
+            }
+        }
+        Ok(())
+    }
+
     /// Appends a decision of `generation`.
     ///
     /// # Errors

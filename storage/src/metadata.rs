@@ -3,6 +3,8 @@
 //! The types here are what a driver fills in and reads; `wire.rs` is their stored form. Bytes of other
 //! crates (a backend's manifest, a source's positions, a sink's token) are opaque to this one.
 
+#[cfg(test)]
+mod tests;
 mod wire;
 
 use std::{collections::BTreeMap, time::Duration};

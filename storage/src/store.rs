@@ -1,11 +1,14 @@
 //! The checkpoints of one job: written by whoever leads, read by anybody.
 
 mod deletion;
+mod leadership;
+mod options;
+mod pin;
+mod verify;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     ops::Range,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use bytes::Bytes;
@@ -13,12 +16,17 @@ use cutwater_barrier::{CheckpointId, Generation};
 use xxhash_rust::xxh64::xxh64;
 
 pub use deletion::{Deleted, Fate};
+pub use leadership::{Leadership, Term};
+pub use options::Options;
+pub use pin::Pin;
+use pin::Pins;
+pub use verify::Verified;
 
 use crate::{
     Blobs, Completed, Create, Error, ErrorKind, FileRef, Metadata, Result, SharedBlobs, StateFiles,
     file::{self, Sizes},
     layout,
-    log::{self, Decision, Log, LogState},
+    log::{Decision, Log, LogState},
     nonce::Nonces,
 };
 
@@ -47,47 +55,9 @@ pub struct CheckpointStore {
     nonces: Nonces,
     log: Log,
     term: Option<Term>,
-    pins: Arc<Mutex<BTreeMap<CheckpointId, usize>>>,
+    pins: Pins,
     /// The objects that a retained checkpoint names; read once, as metadata never changes.
     named: BTreeMap<CheckpointId, BTreeSet<String>>,
-}
-
-/// How checkpoints are kept.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct Options {
-    /// So many of the newest checkpoints are kept, at least 1; savepoints come on top. Default 3.
-    pub keep: usize,
-    /// A state file of at most so many bytes is stored within the metadata instead of as an object.
-    /// Default 16 KiB, about as long as it takes to make one more object durable.
-    pub inline_max_bytes: usize,
-    /// The block of a state file that has a checksum of its own; the least that is read. Default
-    /// 64 KiB.
-    pub block_bytes: u32,
-    /// Makes all random numbers follow from this one, for tests. Two processes with the same seed
-    /// take each other's log entries for their own.
-    pub seed: Option<u64>,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            keep: 3,
-            inline_max_bytes: 16 << 10,
-            block_bytes: 64 << 10,
-            seed: None,
-        }
-    }
-}
-
-/// What taking over gives.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-#[non_exhaustive]
-pub struct Term {
-    /// The generation that this process now is.
-    pub generation: Generation,
-    /// The id of its first checkpoint, above every one used before.
-    pub first: CheckpointId,
 }
 
 impl CheckpointStore {
@@ -106,7 +76,7 @@ impl CheckpointStore {
             nonces,
             log,
             term: None,
-            pins: Arc::default(),
+            pins: Pins::default(),
             named: BTreeMap::new(),
         };
         store.refresh().await?;
@@ -190,10 +160,7 @@ impl CheckpointStore {
     ///
     /// `Misuse` before this process has taken over.
     pub fn leadership(&self) -> Result<Leadership> {
-        Ok(Leadership {
-            blobs: self.blobs.clone(),
-            generation: self.term()?.generation,
-        })
+        Ok(Leadership::new(self.blobs.clone(), self.term()?.generation))
     }
 
     /// What tasks write their state files with.
@@ -388,7 +355,16 @@ impl CheckpointStore {
     ///
     /// `NotFound`; `Corrupt` naming the object.
     pub async fn load(&self, checkpoint: CheckpointId) -> Result<Metadata> {
-        load(&self.blobs, self.get(checkpoint)?).await
+        match load(&self.blobs, self.get(checkpoint)?).await {
+            Err(e)
+                if e.kind() == ErrorKind::Corrupt
+                    && self.is_discarded_meanwhile(checkpoint).await? =>
+            {
+                let reason = "was discarded since the log was read: refresh, and take a newer one";
+                Err(Error::new(ErrorKind::NotFound, name(checkpoint), reason))
+            }
+            loaded => loaded,
+        }
     }
 
     /// The bytes `range` of a state file, verified.
@@ -413,15 +389,7 @@ impl CheckpointStore {
     /// `NotFound` if it is not a completed checkpoint.
     pub fn pin(&self, checkpoint: CheckpointId) -> Result<Pin> {
         self.get(checkpoint)?;
-        *self.pins().entry(checkpoint).or_default() += 1;
-        Ok(Pin {
-            checkpoint,
-            pins: self.pins.clone(),
-        })
-    }
-
-    fn pins(&self) -> MutexGuard<'_, BTreeMap<CheckpointId, usize>> {
-        self.pins.lock().unwrap_or_else(PoisonError::into_inner)
+        Ok(self.pins.pin(checkpoint))
     }
 
     fn state(&self) -> &LogState {
@@ -440,63 +408,31 @@ impl CheckpointStore {
         let state = self.log.state();
         self.named.retain(|id, _| state.get(*id).is_some());
         for completed in state.retained() {
-            if !self.named.contains_key(&completed.checkpoint) {
-                let metadata = load(&self.blobs, completed).await?;
-                self.named
-                    .insert(completed.checkpoint, objects_of(&metadata));
+            let id = completed.checkpoint;
+            if self.named.contains_key(&id) {
+                continue;
+            }
+            match load(&self.blobs, completed).await {
+                Ok(metadata) => drop(self.named.insert(id, objects_of(&metadata))),
+                Err(e) => {
+                    // Perhaps a successor has deleted it, and what is wrong is that this one goes on.
+                    if let Some(term) = self.term {
+                        Leadership::new(self.blobs.clone(), term.generation)
+                            .check()
+                            .await?;
+                    }
+                    return Err(e);
+                }
             }
         }
         Ok(())
     }
-}
 
-/// Asks whether a generation still leads. Cloning is cheap.
-#[derive(Clone, Debug)]
-pub struct Leadership {
-    blobs: SharedBlobs,
-    generation: Generation,
-}
-
-impl Leadership {
-    /// The generation asked about.
-    pub fn generation(&self) -> Generation {
-        self.generation
-    }
-
-    /// Whether it still leads, as the store has it at this moment.
-    ///
-    /// # Errors
-    ///
-    /// `Fenced` if not.
-    pub async fn check(&self) -> Result<()> {
-        match log::newest(&self.blobs).await? {
-            Some(newest) if newest.generation == self.generation => Ok(()),
-            Some(newest) => Err(log::fenced(newest.generation)),
-            None => Err(Error::corrupt(
-                layout::LOG,
-                "was emptied while it was in use",
-            )),
-        }
-    }
-}
-
-/// Keeps a checkpoint from being dropped by retention. See [`CheckpointStore::pin`].
-#[derive(Debug)]
-pub struct Pin {
-    checkpoint: CheckpointId,
-    pins: Arc<Mutex<BTreeMap<CheckpointId, usize>>>,
-}
-
-impl Drop for Pin {
-    fn drop(&mut self) {
-        let mut pins = self.pins.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = pins
-            .get_mut(&self.checkpoint)
-            .expect("counted while a pin lives");
-        *count -= 1;
-        if *count == 0 {
-            pins.remove(&self.checkpoint);
-        }
+    /// Whether a checkpoint of this process's view is no longer there, as the store has it now.
+    async fn is_discarded_meanwhile(&self, checkpoint: CheckpointId) -> Result<bool> {
+        let mut log = Log::new(self.blobs.clone(), self.nonces.clone());
+        log.read().await?;
+        Ok(log.state().get(checkpoint).is_none())
     }
 }
 

@@ -23,7 +23,7 @@ use crate::{Barrier, CheckpointId, Time};
 ///
 /// Records do not pass through here. The driver asks [`is_blocked`](Self::is_blocked) before it
 /// reads a channel, and reports only barriers, markers and ends of channels.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Aligner {
     channels: Vec<Status>,
     /// Channels that are neither [`Status::Arrived`] nor [`Status::Finished`].

@@ -15,7 +15,7 @@ use crate::CheckpointId;
 /// is still on its way may be given up with the aborted ones.
 const AHEAD_MAX: usize = 16;
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Over {
     up_to: Option<CheckpointId>,
     ahead: BTreeSet<CheckpointId>,

@@ -19,7 +19,7 @@ const PENDING_MAX: usize = 50;
 ///
 /// A drop-in for [`Aligner`](super::Aligner) with the weaker guarantee: after a recovery a record may
 /// be counted twice.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Tracker {
     finished: Vec<bool>,
     pending: VecDeque<Pending>,
@@ -200,7 +200,7 @@ impl Tracker {
     }
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Pending {
     barrier: Barrier,
     first_at: Time,

@@ -18,7 +18,7 @@ impl<R> Coordinator<R> {
     pub(super) fn request(&mut self, request: Request) {
         let refusal = match (self.phase, self.tasks.first_created()) {
             (Phase::Halted { .. }, _) => Some(Refusal::Halted),
-            (Phase::Ending | Phase::Ended, _) => Some(Refusal::Ending),
+            (Phase::Ending | Phase::Closing { .. } | Phase::Ended, _) => Some(Refusal::Ending),
             (Phase::Active { .. }, Some(task)) => Some(Refusal::NotRunning { task }),
             (Phase::Active { .. }, None) => None,
         };

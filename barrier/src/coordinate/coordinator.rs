@@ -27,7 +27,7 @@ use crate::{Barrier, CheckpointId, Generation, Time, stats::TaskStats};
 ///
 /// One coordinator serves one attempt (one [`Generation`]); the next attempt gets a new one, so that
 /// nothing of the old one can count by mistake (case B15).
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Coordinator<R> {
     pub(super) config: Config,
     pub(super) generation: Generation,
@@ -54,7 +54,9 @@ pub(super) enum Phase {
     },
     /// The checkpoint that ends the job is in progress.
     Ending,
-    /// The checkpoint that ends the job is complete.
+    /// The checkpoint that ends the job is complete, savepoints before it may still be in progress.
+    Closing { last: CheckpointId },
+    /// The job's end was told.
     Ended,
     /// The attempt is over.
     Halted {
@@ -95,6 +97,7 @@ impl<R> Coordinator<R> {
         self.apply(now, event)?;
         self.decide();
         self.trigger_due(now);
+        self.close();
         Ok(())
     }
 

@@ -39,6 +39,15 @@ impl<R> Coordinator<R> {
             self.effects.push_back(Effect::Answer { request, outcome });
         }
         if barrier.then.is_stop() && self.phase == Phase::Ending {
+            self.phase = Phase::Closing { last: checkpoint };
+        }
+    }
+
+    /// Tells the end once nothing is in progress any more.
+    pub(super) fn close(&mut self) {
+        if let Phase::Closing { last: checkpoint } = self.phase
+            && self.pending.is_empty()
+        {
             self.phase = Phase::Ended;
             self.effects.push_back(Effect::End { checkpoint });
         }
@@ -174,7 +183,7 @@ impl<R> Coordinator<R> {
 const DEAD_MAX: usize = 64;
 
 /// Checkpoints that came to nothing, so that what late acknowledgements bring for them is deleted.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Dead(VecDeque<CheckpointId>);
 
 impl Dead {

@@ -10,8 +10,9 @@ use crate::{
 
 /// What happened to the job. `R` is a task's report of its part of a checkpoint, opaque here.
 ///
-/// Messages of tasks may be lost, late or doubled. Messages of the driver itself
-/// ([`Decided`](Self::Decided), [`NotDecided`](Self::NotDecided)) may not be doubled.
+/// Acknowledgements and declines may be lost, late or doubled. What a task has become
+/// ([`Running`](Self::Running) to [`Lost`](Self::Lost)) must reach the coordinator, in order for each
+/// task, and each [`Decision`] gets one answer.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum Event<R> {
@@ -159,7 +160,8 @@ pub enum Effect<R> {
         /// The completed checkpoint, or why there is none.
         outcome: Result<CheckpointId, Refusal>,
     },
-    /// The job's last checkpoint is complete: it ends when all tasks have.
+    /// The job's last checkpoint is complete and nothing else is in progress: the job ends when all
+    /// tasks have.
     End {
         /// The last checkpoint.
         checkpoint: CheckpointId,

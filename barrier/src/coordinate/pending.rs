@@ -11,7 +11,7 @@ use crate::{
     stats::{AckedTask, CheckpointStats, TaskStats},
 };
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Pending<R> {
     pub(super) barrier: Barrier,
     pub(super) origin: Origin,
@@ -91,10 +91,10 @@ impl<R> Pending<R> {
         self.missing == 0 && !self.deciding
     }
 
-    /// Whether a completed checkpoint `by` makes it superfluous. A savepoint never is (F009), nor the
-    /// checkpoint that stops the job (F010).
+    /// Whether a completed checkpoint `by` makes it superfluous. A savepoint never is (F009), nor does it
+    /// make others so, unless it is the job's last; nor is the checkpoint that stops the job (F010).
     pub(super) fn is_subsumed(&self, by: &Barrier) -> bool {
-        by.kind == Kind::Checkpoint
+        (by.kind == Kind::Checkpoint || by.then.is_stop())
             && self.checkpoint() < by.checkpoint
             && self.barrier.kind == Kind::Checkpoint
             && !self.barrier.then.is_stop()

@@ -67,7 +67,7 @@ impl Request {
 }
 
 /// Requests that wait, most important first.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Requests {
     waiting: VecDeque<Request>,
     max: usize,

@@ -11,7 +11,7 @@ use alloc::{vec, vec::Vec};
 
 use super::{CoordinateError, Plan, TaskId};
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Tasks {
     pub(super) plan: Plan,
     states: Vec<State>,

@@ -9,7 +9,7 @@
 //! plus one for each of the larger sizes that goes to a subtask that had more than `floor`. Both are
 //! reached: the larger sizes go to such subtasks first, and nobody gives away what it may keep.
 
-use alloc::vec::Vec;
+use alloc::{vec, vec::Vec};
 
 use super::{Assignment, AssignmentError, check_parallelism};
 
@@ -17,14 +17,14 @@ impl Assignment {
     /// The assignment to `parallelism` subtasks that moves the fewest groups away from `self`,
     /// among all whose sizes differ by at most 1. See [`moved_from`](Self::moved_from).
     ///
-    /// Subtask `i` stays subtask `i`. A subtask's groups are in general several ranges, so the
-    /// assignment must stand in the checkpoint: no formula gives it back.
+    /// Subtask `i` stays subtask `i`. A subtask's groups are in general several ranges, more after
+    /// each rescale, so the assignment must stand in the checkpoint: no formula gives it back.
     ///
     /// # Errors
     ///
     /// If `parallelism` is 0 or more than the max parallelism.
     pub fn with_fewest_moves(&self, parallelism: u16) -> Result<Self, AssignmentError> {
-        let max_parallelism = self.max_parallelism();
+        let max_parallelism = self.max_parallelism;
         check_parallelism(parallelism, max_parallelism)?;
         let mut room = self.new_sizes(parallelism);
         // Everyone keeps its lowest groups: what is given away lies at the end, mostly as one range.
@@ -47,21 +47,22 @@ impl Assignment {
         Ok(Self {
             owners,
             parallelism,
+            max_parallelism,
         })
     }
 
     /// How many groups each of the new subtasks gets, so that most can stay.
     fn new_sizes(&self, parallelism: u16) -> Vec<u16> {
-        let max_parallelism = self.max_parallelism().get();
+        let max_parallelism = self.max_parallelism.get();
         let floor = max_parallelism / parallelism;
         let mut larger = max_parallelism % parallelism;
-        let mut had = alloc::vec![0u16; usize::from(parallelism)];
+        let mut had = vec![0u16; usize::from(parallelism)];
         for owner in &self.owners {
             if let Some(had) = had.get_mut(usize::from(*owner)) {
                 *had += 1;
             }
         }
-        let mut sizes = alloc::vec![floor; usize::from(parallelism)];
+        let mut sizes = vec![floor; usize::from(parallelism)];
         for can_fill_it in [true, false] {
             for (size, had) in sizes.iter_mut().zip(&had) {
                 if larger > 0 && (*had > floor) == can_fill_it {

@@ -43,7 +43,8 @@ tuple_key! {
 ///
 /// A struct of one field hashes, groups and encodes as that field, so a newtype can be introduced
 /// without moving a key. One of several fields is as the tuple of them. The order must be the
-/// declaration's, because that is the order by which `derive(Ord)` compares.
+/// declaration's, because that is the order by which `derive(Ord)` compares. A generic type needs
+/// its own `impl Key`.
 ///
 /// ```
 /// use cutwater_keygroups::{Key, key};

@@ -4,7 +4,7 @@ use std::{error, fmt};
 
 use cutwater_barrier::{CheckpointId, Generation};
 
-use crate::{Error, Prepared, Result, Verdict};
+use crate::{Committer, Error, Prepared, Result, Verdict};
 
 /// Something happened that the machine has to know.
 #[derive(Clone, Debug)]
@@ -74,6 +74,17 @@ pub enum Call {
 }
 
 impl Call {
+    /// Makes the call. The reply belongs into [`Event::Replied`].
+    pub async fn ask(&self, committer: &mut impl Committer) -> Reply {
+        match self {
+            Self::Commit(asked) => Reply::Verdicts(committer.commit(asked).await),
+            Self::Probe(asked) => Reply::Verdicts(committer.probe(asked).await),
+            Self::Abort(asked) => Reply::Done(committer.abort(asked).await),
+            Self::Fence(generation) => Reply::Done(committer.fence(*generation).await),
+            Self::Sweep => Reply::Done(committer.sweep().await),
+        }
+    }
+
     /// What to report if no answer came: nothing is known of any of it.
     pub fn unanswered(&self, error: &Error) -> Reply {
         match self {

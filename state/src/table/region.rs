@@ -63,11 +63,12 @@ impl<K: Eq + Clone, V: Clone> Region<K, V> {
         probe(self.slots(), tag, key)
     }
 
-    /// Reads the first slot that a search for `tag` would, to bring it into the cache.
+    /// The first two slots that a search for `tag` reads. The second may be in the next cache line.
     #[inline]
-    pub(crate) fn touch(&self, tag: Tag) -> bool {
+    pub(crate) fn first_slots(&self, tag: Tag) -> [&Option<Entry<K, V>>; 2] {
         let slots = self.slots();
-        slots[home(tag, slots.len())].is_some()
+        let first = home(tag, slots.len());
+        [&slots[first], &slots[(first + 1) & (slots.len() - 1)]]
     }
 
     /// Shares the slots with a snapshot.

@@ -28,7 +28,9 @@ impl Tag {
 }
 
 // `Copy` where key and value are: the standard library then copies a region as one block.
+// `repr(C)` puts the tag first: whoever has read it and the next one has the whole entry in the cache.
 #[derive(Clone, Copy, Debug)]
+#[repr(C)]
 pub(crate) struct Entry<K, V> {
     pub(crate) tag: Tag,
     pub(crate) key: K,

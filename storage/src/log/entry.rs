@@ -156,3 +156,47 @@ impl Decision {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::golden;
+
+    fn check(name: &str, decision: Decision) {
+        let entry = Entry {
+            number: 7,
+            generation: Generation::new(3),
+            nonce: 0x0123_4567_89ab_cdef,
+            previous: 0xfedc_ba98_7654_3210,
+            oldest: 5,
+            next_id: decision.next_id(),
+            decision,
+        };
+        golden::check(name, &entry, Entry::encode, |bytes| Entry::decode(bytes, 7));
+        let elsewhere = Entry::decode(&entry.encode(), 8).unwrap_err();
+        assert!(
+            elsewhere.to_string().contains("copy of entry 7"),
+            "{elsewhere}"
+        );
+    }
+
+    #[test]
+    fn version_1_reads_forever() {
+        let id = CheckpointId::new(42);
+        let completed = |kind, last_with_transactions| Completed {
+            checkpoint: id,
+            kind,
+            metadata: "chk-42/_metadata-g3".to_owned(),
+            metadata_bytes: 1234,
+            root_hash: 0x1111_2222_3333_4444,
+            last_with_transactions,
+        };
+        let checkpoint = completed(CheckpointKind::Checkpoint, Some(CheckpointId::new(41)));
+        let savepoint = completed(CheckpointKind::Savepoint, None);
+        check("log-v1-took-over.bin", Decision::TookOver { first: id });
+        check("log-v1-completed.bin", Decision::Completed(checkpoint));
+        check("log-v1-savepoint.bin", Decision::Completed(savepoint));
+        check("log-v1-committed.bin", Decision::Committed(id));
+        check("log-v1-discarded.bin", Decision::Discarded(id));
+    }
+}

@@ -11,10 +11,6 @@ use cutwater_barrier::CheckpointId;
 use super::{CheckpointStore, load, objects_of};
 use crate::{Blobs, ErrorKind, Listed, Result, layout, log::Decision};
 
-/// So many entries back, a decision that is still needed is said again, so that those before it can
-/// be trimmed. A recovery reads about that many.
-const LIVE_MAX: u64 = 256;
-
 /// What became of a checkpoint that failed, or seemed to.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[expect(
@@ -60,6 +56,14 @@ impl CheckpointStore {
                 self.blobs.delete(&object.path).await?;
             }
         }
+        // Its id is not used again, though nothing else tells of it. After the deletions, as those
+        // may have been what makes room for an entry.
+        if self.state().next_id() <= checkpoint {
+            self.log
+                .append(generation, Decision::Discarded(checkpoint))
+                .await?;
+        }
+        self.log.state_mut().forget(checkpoint);
         Ok(Fate::Discarded)
     }
 
@@ -75,7 +79,7 @@ impl CheckpointStore {
     pub async fn apply_retention(&mut self) -> Result<Deleted> {
         let generation = self.term()?.generation;
         self.read_named().await?;
-        let pinned: BTreeSet<_> = self.pins().keys().copied().collect();
+        let pinned = self.pins.pinned();
         let expired = self.state().expired(self.options.keep.max(1), &pinned);
         for checkpoint in &expired {
             self.log
@@ -84,7 +88,7 @@ impl CheckpointStore {
             self.named.remove(checkpoint);
         }
         let objects = self.delete_discarded().await?;
-        while let Some(decision) = self.state().restate(LIVE_MAX) {
+        while let Some(decision) = self.state().restate(self.options.log_entries) {
             self.log.append(generation, decision).await?;
         }
         self.log.trim().await?;

@@ -1,0 +1,175 @@
+//! Metadata round trips, and its format stays.
+
+use std::time::Duration;
+
+use super::*;
+use crate::{Content, golden};
+
+const PATH: &str = "chk-42/_metadata-g3";
+
+fn decode(bytes: &Bytes) -> crate::Result<Metadata> {
+    Metadata::decode(bytes, PATH)
+}
+
+fn empty(kind: CheckpointKind) -> Metadata {
+    Metadata::new("bank", CheckpointId::new(42), Generation::new(3), kind)
+}
+
+fn file(name: &str, content: Content, length: u64) -> FileRef {
+    FileRef {
+        name: name.to_owned(),
+        content,
+        length,
+        block_bytes: 4,
+        checksums: (0..length.div_ceil(4))
+            .map(|block| 0xabcd + block)
+            .collect(),
+    }
+}
+
+/// A source that finished in part, and a keyed operator that also is a sink, after a rescale.
+fn everything() -> Metadata {
+    let mut source = Operator::new("flights", MaxParallelism::new(128).unwrap());
+    source.coordinator = Some(Bytes::from_static(b"two splits left"));
+    for (finished, positions) in [(true, ""), (false, "EWR@121")] {
+        source.subtasks.push(Subtask {
+            finished,
+            source: Bytes::from_static(positions.as_bytes()),
+            ..Subtask::default()
+        });
+    }
+
+    let mut totals = Operator::new("running totals \u{e4}", MaxParallelism::MAX);
+    totals.grouping = Some(Grouping::Xxh64);
+    totals.assignment = vec![
+        vec![KeyGroupRange::new(0, 16384)],
+        vec![
+            KeyGroupRange::new(16384, 16385),
+            KeyGroupRange::new(20000, 32768),
+        ],
+        vec![],
+    ];
+    for groups in &totals.assignment {
+        let mut subtask = Subtask::default();
+        let files = vec![
+            file(
+                "keyed",
+                Content::Object("chk-42/totals.0.keyed.00000000000000ab-g3".to_owned()),
+                11,
+            ),
+            file(
+                "small",
+                Content::Inline(Bytes::from_static(b"012345678")),
+                9,
+            ),
+        ];
+        subtask
+            .keyed
+            .push(KeyedHandle::new(groups.clone(), "manifest", files));
+        subtask.operator_state = Bytes::from_static(b"list");
+        subtask
+            .prepared
+            .push(PreparedTransaction::new(CheckpointId::new(41), "token 41"));
+        subtask
+            .prepared
+            .push(PreparedTransaction::new(CheckpointId::new(42), "token 42"));
+        subtask.statistics = Statistics {
+            start_delay: Duration::from_micros(1),
+            alignment: Duration::from_micros(2),
+            sync: Duration::from_micros(3),
+            r#async: Duration::from_micros(4),
+            bytes_during_alignment: 5,
+            channel_state_bytes: 6,
+            delta_bytes: 7,
+            full_bytes: 8,
+        };
+        totals.subtasks.push(subtask);
+    }
+
+    let mut metadata = empty(CheckpointKind::Checkpoint);
+    metadata.triggered_at_unix_ms = 1_795_977_600_000;
+    metadata.duration = Duration::from_micros(12_345);
+    metadata.operators.insert("source-1".to_owned(), source);
+    metadata.operators.insert("totals".to_owned(), totals);
+    metadata
+}
+
+/// F137, as far as there are kinds of state: none, everything, finished tasks; checkpoint, savepoint.
+#[test]
+fn version_1_reads_forever() {
+    golden::check(
+        "metadata-v1-everything.bin",
+        &everything(),
+        Metadata::encode,
+        decode,
+    );
+    let savepoint = empty(CheckpointKind::Savepoint);
+    golden::check(
+        "metadata-v1-empty.bin",
+        &savepoint,
+        Metadata::encode,
+        decode,
+    );
+}
+
+#[test]
+fn an_operator_that_finished_round_trips() {
+    let mut metadata = empty(CheckpointKind::Checkpoint);
+    let mut operator = Operator::new("", MaxParallelism::new(1).unwrap());
+    operator.finished = true;
+    operator.grouping = Some(Grouping::Flink);
+    metadata.operators.insert(String::new(), operator);
+    assert_eq!(decode(&metadata.encode()).unwrap(), metadata);
+}
+
+#[test]
+fn every_file_and_transaction_is_listed() {
+    let metadata = everything();
+    assert_eq!(metadata.files().count(), 6);
+    assert_eq!(metadata.prepared().count(), 6);
+    assert_eq!(metadata.subtasks().count(), 5);
+    let bytes: u64 = metadata
+        .subtasks()
+        .map(|(_, _, subtask)| subtask.bytes())
+        .sum();
+    assert_eq!(bytes, 7 + 3 * (11 + 9 + 8 + 4 + 8 + 8));
+}
+
+#[test]
+fn a_file_whose_blocks_do_not_add_up_is_corrupt() {
+    for break_it in [
+        (|file| file.block_bytes = 0) as fn(&mut FileRef),
+        |file| file.length += 100,
+        |file| file.checksums.clear(),
+        |file| file.content = Content::Inline(Bytes::from_static(b"too short")),
+    ] {
+        let mut metadata = everything();
+        let totals = metadata.operators.get_mut("totals").unwrap();
+        break_it(&mut totals.subtasks[0].keyed[0].files[0]);
+        let error = decode(&metadata.encode()).unwrap_err();
+        assert_eq!(error.kind(), crate::ErrorKind::Corrupt, "{error}");
+    }
+}
+
+#[test]
+fn an_operator_listed_twice_is_corrupt() {
+    let mut bytes = everything().encode().to_vec();
+    // Both uids have the same length once one is renamed.
+    let uid = b"source-1";
+    let at = bytes
+        .windows(uid.len())
+        .position(|window| window == uid)
+        .unwrap();
+    bytes.splice(
+        at - 4..at + uid.len(),
+        [6, 0, 0, 0].into_iter().chain(*b"totals"),
+    );
+    let payload = &bytes[15..bytes.len() - 8];
+    let error = decode(&crate::frame::encode(
+        crate::frame::Kind::Metadata,
+        1,
+        payload,
+    ))
+    .unwrap_err();
+    assert!(error.to_string().contains("twice"), "{error}");
+}
