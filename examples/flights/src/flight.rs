@@ -139,10 +139,10 @@ mod tests {
     }
 
     #[test]
-    fn a_flight_survives_being_serialized() {
+    fn a_flight_survives_being_part_of_a_checkpoint() {
         let flight = read("N1,EWR,200,NA,-3").unwrap();
         assert_eq!(flight.dep_delay, Known(Some(-3)));
-        let text = serde_json::to_string(&flight).unwrap();
-        assert_eq!(serde_json::from_str::<Flight>(&text).unwrap(), flight);
+        let bytes = postcard::to_allocvec(&flight).unwrap();
+        assert_eq!(postcard::from_bytes::<Flight>(&bytes).unwrap(), flight);
     }
 }
