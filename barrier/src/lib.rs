@@ -60,3 +60,7 @@ pub use coordinate::Coordinator;
 pub use id::{CheckpointId, Generation};
 pub use time::Time;
 pub use wire::WireError;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

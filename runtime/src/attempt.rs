@@ -4,8 +4,9 @@ use std::{
     any::Any,
     collections::BTreeMap,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::Arc,
+    sync::{Arc, mpsc as mpsc_std},
     thread::{self, JoinHandle},
+    time::Duration,
 };
 
 use cutwater_barrier::{
@@ -74,7 +75,15 @@ pub(crate) struct Tasks {
     /// For each task, its chain and subtask, for people.
     pub(crate) names: Vec<String>,
     threads: Vec<JoinHandle<()>>,
+    /// Disconnected when all threads have ended.
+    alive: mpsc_std::Receiver<()>,
+    /// A clone for each thread.
+    living: Option<mpsc_std::Sender<()>>,
 }
+
+/// How long a task may take to notice that its attempt has ended: as long as one call of a user
+/// function. Flink waits as long (`task.cancellation.timeout`) and then ends the process.
+const CLOSE_MAX: Duration = Duration::from_secs(180);
 
 impl Tasks {
     /// Lays the chains out into tasks and starts a thread for each.
@@ -82,12 +91,15 @@ impl Tasks {
         let graph = &attempt.graph;
         let default = attempt.settings.parallelism;
         let chains = graph.chains(default);
+        let (living, alive) = mpsc_std::channel();
         let mut tasks = Self {
             plan: Plan::new(),
             gates: Vec::new(),
             sources: BTreeMap::new(),
             names: Vec::new(),
             threads: Vec::new(),
+            alive,
+            living: Some(living),
         };
         let mut layout = Layout::default();
         for chain in &chains {
@@ -173,7 +185,11 @@ impl Tasks {
         let name = self.names[id.0].clone();
         let thread = thread::Builder::new().name(name.clone());
         let attempt = Arc::clone(attempt);
-        let started = thread.spawn(move || run(&attempt, &name, task));
+        let living = self.living.clone();
+        let started = thread.spawn(move || {
+            run(&attempt, &name, task);
+            drop(living);
+        });
         self.threads.push(started.map_err(|error| {
             let message = format!("no thread could be started for task {}", self.names[id.0]);
             Error::new(ErrorKind::Failed, message).with_source(error)
@@ -191,12 +207,20 @@ impl Tasks {
 
     /// Ends all tasks, whatever they wait for, and waits for their threads.
     ///
-    /// A thread that is inside a user function ends when that returns.
+    /// A thread that is inside a user function ends when that returns. One that never does is left
+    /// behind: it is fenced, can send and commit nothing, and must not keep the job from restarting.
     pub(crate) fn close(&mut self) {
         self.gates.iter().for_each(|gate| gate.close());
+        self.living = None;
+        let _disconnected_or_late = self.alive.recv_timeout(CLOSE_MAX);
         for thread in self.threads.drain(..) {
-            // A panic inside has been caught and reported.
-            let _ended = thread.join();
+            if thread.is_finished() {
+                // A panic inside has been caught and reported.
+                let _ended = thread.join();
+            } else {
+                let task = thread.thread().name().unwrap_or("").to_owned();
+                tracing::error!(task, "a task does not return from its user function; leaving it");
+            }
         }
     }
 }

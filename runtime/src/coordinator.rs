@@ -103,6 +103,7 @@ pub(crate) async fn run(
     let keeper = Keeper::start(&attempt.tokio, store, kept);
     let ended = match start(&attempt).await {
         Ok((committers, sources, tasks)) => {
+            let (sealing, sealed) = mpsc::unbounded_channel();
             let mut driver = Driver {
                 machine: machine(&attempt, &tasks, term, setup.clock),
                 setup,
@@ -112,6 +113,7 @@ pub(crate) async fn run(
                 sources,
                 tasks,
                 keeper: &keeper,
+                sealed: sealing,
                 history,
                 running: 0,
                 ended_tasks: 0,
@@ -120,7 +122,7 @@ pub(crate) async fn run(
                 replies: BTreeMap::new(),
                 requests: 0,
             };
-            let ended = driver.drive(reports, keeping, commands).await;
+            let ended = driver.drive(reports, keeping, sealed, commands).await;
             driver.close().await;
             ended
         }
@@ -232,6 +234,9 @@ fn machine(attempt: &Attempt, tasks: &Tasks, term: Term, clock: Clock) -> Coordi
     Coordinator::new(config, tasks.plan.clone(), this)
 }
 
+/// A decision, and the transactions that each sink must be able to commit after it.
+type Sealed = (Decision<TaskPart>, BTreeMap<String, Vec<Prepared>>);
+
 struct Driver<'a> {
     setup: Setup<'a>,
     attempt: Arc<Attempt>,
@@ -241,6 +246,7 @@ struct Driver<'a> {
     sources: Sources,
     tasks: Tasks,
     keeper: &'a Keeper,
+    sealed: mpsc::UnboundedSender<Sealed>,
     history: &'a mut History,
     /// How many tasks have been opened.
     running: usize,
@@ -260,6 +266,7 @@ impl Driver<'_> {
         &mut self,
         mut reports: mpsc::UnboundedReceiver<(TaskId, Report)>,
         mut kept: mpsc::UnboundedReceiver<Kept>,
+        mut sealed: mpsc::UnboundedReceiver<Sealed>,
         commands: &mut mpsc::UnboundedReceiver<Command>,
     ) -> Result<Ended> {
         let mut discover_at = Instant::now() + DISCOVERY;
@@ -274,6 +281,7 @@ impl Driver<'_> {
             tokio::select! {
                 Some((task, report)) = reports.recv() => self.reported(task, report)?,
                 Some(kept) = kept.recv() => self.kept(kept)?,
+                Some(sealed) = sealed.recv() => self.decide(sealed),
                 told = self.committers.told() => {
                     let progress = self.committers.progress(told)?;
                     self.progress(progress);
@@ -491,7 +499,7 @@ impl Driver<'_> {
                     }
                     self.tasks.tell(task, Control::Trigger(barrier));
                 }
-                Effect::Decide(decision) => self.decide(decision).await,
+                Effect::Decide(decision) => self.seal(decision),
                 Effect::NotifyComplete {
                     checkpoint, then, ..
                 } => self.completed(checkpoint, then).await?,
@@ -512,14 +520,26 @@ impl Driver<'_> {
         Ok(())
     }
 
-    /// All parts are stored: have the decision made durable.
-    async fn decide(&mut self, decision: Decision<TaskPart>) {
+    /// All parts are stored: ask the sinks what the metadata must name. A committer answers between
+    /// two calls to its target, and nobody waits for it here.
+    fn seal(&mut self, decision: Decision<TaskPart>) {
+        let answers = self.committers.seal(decision.barrier.checkpoint);
+        let sealed = self.sealed.clone();
+        self.attempt.tokio.spawn(async move {
+            let mut transactions = BTreeMap::new();
+            for (uid, answer) in answers {
+                // A committer that went away has said why, and the attempt ends.
+                transactions.insert(uid, answer.await.unwrap_or_default());
+            }
+            let _attempt_is_over = sealed.send((decision, transactions));
+        });
+    }
+
+    /// Has the decision made durable.
+    fn decide(&mut self, (decision, transactions): Sealed) {
         let checkpoint = decision.barrier.checkpoint;
         let mut beside = self.beside.remove(&checkpoint).unwrap_or_default();
-        for (uid, answer) in self.committers.seal(checkpoint) {
-            // A committer that went away has said why, or is about to.
-            beside.sealed.insert(uid, answer.await.unwrap_or_default());
-        }
+        beside.sealed = transactions;
         beside.summary = Some(checkpoint::summary(&decision.stats));
         let metadata = Box::new(checkpoint::metadata(&self.attempt, &decision, &beside));
         self.beside.insert(checkpoint, beside);

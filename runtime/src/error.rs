@@ -89,3 +89,15 @@ impl error::Error for Error {
         Some(&**self.source.as_ref()?)
     }
 }
+
+/// States are declared in `open`, where `?` should do: what does not fit is a failed restore, the
+/// rest may work another time.
+impl From<cutwater_state::Error> for Error {
+    fn from(error: cutwater_state::Error) -> Self {
+        let kind = match error.kind() {
+            cutwater_state::ErrorKind::Io => ErrorKind::Failed,
+            _ => ErrorKind::Restore,
+        };
+        Self::new(kind, "a state could not be opened").with_source(error)
+    }
+}

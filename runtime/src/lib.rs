@@ -13,6 +13,7 @@ mod exchange;
 mod function;
 mod graph;
 mod handle;
+pub mod harness;
 mod keeper;
 mod keyed;
 mod observe;

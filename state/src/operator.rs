@@ -13,6 +13,7 @@ use std::{
     ops::{Index, IndexMut},
 };
 
+use cutwater_keygroups::operator_state;
 use serde::{Deserialize, Serialize};
 
 use crate::{Data, Descriptor, Error, ErrorKind, Handle, Result, Schema, format};
@@ -40,8 +41,8 @@ pub struct OperatorStates {
     uid: String,
     states: Vec<Declared>,
     /// This subtask, out of how many.
-    subtask: usize,
-    parallelism: usize,
+    subtask: u16,
+    parallelism: u16,
     /// For each old subtask, its states.
     old: Vec<Vec<Stored>>,
 }
@@ -107,12 +108,17 @@ impl OperatorStates {
     ///
     /// [`Corrupt`](ErrorKind::Corrupt) bytes; [`Incompatible`](ErrorKind::Incompatible) if they are of
     /// another operator uid.
+    ///
+    /// # Panics
+    ///
+    /// Unless `subtask` is less than `parallelism`.
     pub fn restore(
         uid: &str,
-        subtask: usize,
-        parallelism: usize,
+        subtask: u16,
+        parallelism: u16,
         old: impl IntoIterator<Item = Option<impl AsRef<[u8]>>>,
     ) -> Result<Self> {
+        assert!(subtask < parallelism, "subtasks are numbered from 0");
         let open = |(number, bytes): (usize, Option<_>)| match bytes {
             None => Ok(Vec::new()),
             Some(bytes) => open(uid, number, AsRef::as_ref(&bytes)),
@@ -256,12 +262,16 @@ impl OperatorStates {
             }
             old.push(stored.map(|stored| stored.elements.iter().map(Vec::as_slice).collect()));
         }
-        let share = match kind {
-            Kind::List => redistribute::split(old, self.parallelism, self.subtask),
+        let own = usize::from(self.subtask);
+        let elements =
+            |old: Vec<Option<_>>| old.into_iter().map(Option::unwrap_or_default).collect();
+        Ok(match kind {
+            Kind::List => operator_state::split(elements(old), self.parallelism).swap_remove(own),
             Kind::Union => old.into_iter().flatten().flatten().collect(),
-            Kind::Broadcast => redistribute::broadcast(old, self.subtask),
-        };
-        Ok(share)
+            Kind::Broadcast => operator_state::broadcast(&old, self.parallelism)
+                .swap_remove(own)
+                .unwrap_or_default(),
+        })
     }
 
     fn place(&self, state: &str) -> String {
@@ -343,28 +353,5 @@ impl<K: Data + Ord, V: Data> OperatorState for BTreeMap<K, V> {
         let (key, value) = postcard::from_bytes(element)?;
         self.insert(key, value);
         Ok(())
-    }
-}
-
-mod redistribute {
-    pub(super) fn split<T>(old: Vec<Option<Vec<T>>>, parallelism: usize, subtask: usize) -> Vec<T> {
-        let mut old: Vec<Vec<T>> = old.into_iter().map(Option::unwrap_or_default).collect();
-        if old.len() == parallelism {
-            return old.swap_remove(subtask);
-        }
-        let count: usize = old.iter().map(Vec::len).sum();
-        let (size, rest) = (count / parallelism, count % parallelism);
-        let start = subtask * size + subtask.min(rest);
-        let len = size + usize::from(subtask < rest);
-        old.into_iter().flatten().skip(start).take(len).collect()
-    }
-
-    pub(super) fn broadcast<T>(mut old: Vec<Option<Vec<T>>>, subtask: usize) -> Vec<T> {
-        if let Some(own) = old.get_mut(subtask).and_then(Option::take) {
-            return own;
-        }
-        let mut copies: Vec<_> = old.into_iter().flatten().collect();
-        let chosen = subtask.checked_rem(copies.len());
-        chosen.map_or_else(Vec::new, |chosen| copies.swap_remove(chosen))
     }
 }

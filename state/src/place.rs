@@ -39,8 +39,7 @@ impl Place {
 
     /// How many groups are owned.
     pub(crate) fn count(&self) -> usize {
-        let (start, end) = (self.scope.groups.start(), self.scope.groups.end());
-        usize::from(end.saturating_sub(start))
+        self.scope.groups.len()
     }
 
     #[inline]

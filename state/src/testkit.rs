@@ -12,7 +12,7 @@
 use std::collections::BTreeMap;
 
 use cutwater_barrier::CheckpointId;
-use cutwater_keygroups::{Key, KeyGroup, KeyGroupRange, MaxParallelism};
+use cutwater_keygroups::{Key, KeyGroup, MaxParallelism, range_of};
 
 use crate::{Handle, Keyed, KeyedStates, ListState, MapState, Restored, SnapshotTask, ValueState};
 
@@ -94,7 +94,7 @@ pub fn rescaling_keeps_each_key_once(seed: u64, store: &mut dyn FnMut(SnapshotTa
         let mut snapshot =
             |subtask: &mut Subtask| store(subtask.states.snapshot(CheckpointId::new(checkpoint)));
         let old: Vec<Restored> = subtasks.iter_mut().map(&mut snapshot).collect();
-        let parallelism = 1 + random.below(5);
+        let parallelism = 1 + u16::try_from(random.below(5)).unwrap();
         subtasks = (0..parallelism)
             .map(|subtask| Subtask::new(subtask, parallelism, old.iter().cloned()))
             .collect();
@@ -112,12 +112,8 @@ struct Subtask {
 }
 
 impl Subtask {
-    fn new(subtask: u64, of: u64, old: impl IntoIterator<Item = Restored>) -> Self {
-        let start = |subtask: u64| {
-            let groups = (subtask * u64::from(MAX.get())).div_ceil(of);
-            u16::try_from(groups).unwrap()
-        };
-        let groups = KeyGroupRange::new(start(subtask), start(subtask + 1));
+    fn new(subtask: u16, of: u16, old: impl IntoIterator<Item = Restored>) -> Self {
+        let groups = range_of(subtask, of, MAX).unwrap();
         let mut states = KeyedStates::restore("testkit", groups, MAX, old).unwrap();
         let (value, list, map) = (states.value("v"), states.list("l"), states.map("m"));
         assert!(states.undeclared().is_empty(), "all three are declared");

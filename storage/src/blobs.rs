@@ -6,9 +6,15 @@
 
 mod local;
 mod names;
+#[cfg(feature = "opendal")]
+mod opendal;
+mod probe;
 mod shared;
 
+#[cfg(feature = "opendal")]
+pub use self::opendal::{OpendalBlobs, OpendalUpload};
 pub use local::{LocalBlobs, LocalUpload};
+pub use probe::probe;
 pub use shared::{SharedBlobs, SharedUpload};
 
 use std::{future::Future, ops::Range};

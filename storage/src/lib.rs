@@ -67,7 +67,10 @@ pub mod testkit;
 
 pub use blobs::{
     Blobs, BlobsExt, Create, Listed, LocalBlobs, LocalUpload, SharedBlobs, SharedUpload, Upload,
+    probe,
 };
+#[cfg(feature = "opendal")]
+pub use blobs::{OpendalBlobs, OpendalUpload};
 pub use error::{Error, ErrorKind, Result};
 pub use file::{Content, FileRef, StateFileWriter, StateFiles};
 pub use log::Completed;

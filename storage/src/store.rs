@@ -26,7 +26,7 @@ use crate::{
     Blobs, Completed, Create, Error, ErrorKind, FileRef, Metadata, Result, SharedBlobs, StateFiles,
     file::{self, Sizes},
     layout,
-    log::{Decision, Log, LogState},
+    log::{Decision, Log, LogState, fenced},
     nonce::Nonces,
 };
 
@@ -396,11 +396,16 @@ impl CheckpointStore {
         self.log.state()
     }
 
+    /// The term of this process, as long as it has not read of a later one.
     fn term(&self) -> Result<Term> {
-        self.term.ok_or_else(|| {
-            let reason = "this process does not lead: it has to take over first";
-            Error::new(ErrorKind::Misuse, layout::LOG, reason).without_effect()
-        })
+        match (self.term, self.generation()) {
+            (Some(term), Some(newer)) if newer > term.generation => Err(fenced(newer)),
+            (Some(term), _) => Ok(term),
+            (None, _) => {
+                let reason = "this process does not lead: it has to take over first";
+                Err(Error::new(ErrorKind::Misuse, layout::LOG, reason).without_effect())
+            }
+        }
     }
 
     /// Reads which objects each retained checkpoint names, where that is not known yet.

@@ -32,3 +32,14 @@ fn memory_blobs_conform() {
 fn faulty_blobs_without_faults_conform() {
     conforms(|| FaultyBlobs::new(MemoryBlobs::new()), BLOCK_ON);
 }
+
+#[cfg(feature = "opendal")]
+#[test]
+fn opendal_blobs_conform() {
+    use cutwater_storage::OpendalBlobs;
+    let open = async || {
+        let operator = opendal::Operator::new(opendal::services::Memory::default()).unwrap();
+        OpendalBlobs::open(operator).await.unwrap()
+    };
+    conforms(|| futures::executor::block_on(open()), BLOCK_ON);
+}

@@ -103,7 +103,7 @@ impl Aligner {
     /// While a checkpoint is in progress, if the task has no such channel.
     #[inline]
     pub fn is_blocked(&self, channel: Channel) -> bool {
-        self.phase != Phase::Idle && self.channels[channel.0] == Status::Arrived
+        matches!(self.phase, Phase::Aligning { .. }) && self.channels[channel.0] == Status::Arrived
     }
 
     /// The checkpoint in progress: the driver counts the bytes it processes meanwhile.
@@ -208,7 +208,7 @@ enum Status {
     Finished,
 }
 
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug)]
 enum Phase {
     Idle,
     Aligning { barrier: Barrier, first_at: Time },

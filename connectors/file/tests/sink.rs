@@ -62,15 +62,10 @@ fn files(directory: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// SPEC 5.10, with a file per checkpoint, files open to the end, and files that roll in between.
+/// SPEC 5.10, with everything synced as in a job. The other ways to roll are in the unit tests, which
+/// do not wait for the disk.
 #[test]
-fn file_sink_passes_the_exam_however_it_rolls() {
-    for rolling in [
-        Rolling::every_checkpoint(),
-        Rolling::new(u64::MAX, Duration::MAX),
-        Rolling::new(8, Duration::MAX),
-        Rolling::new(u64::MAX, Duration::from_millis(4)),
-    ] {
-        testkit::conforms(|| Directory(TempDir::new().unwrap(), rolling));
-    }
+fn file_sink_passes_the_exam_on_a_real_disk() {
+    let rolling = Rolling::new(8, Duration::MAX);
+    testkit::conforms(|| Directory(TempDir::new().unwrap(), rolling));
 }

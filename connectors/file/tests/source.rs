@@ -2,9 +2,10 @@
 
 use std::{
     collections::BTreeMap,
-    fs,
+    fmt, fs,
     io::Write as _,
     path::{Path, PathBuf},
+    sync::{Arc, Mutex},
 };
 
 use cutwater_barrier::CheckpointId;
@@ -15,6 +16,11 @@ use cutwater_source::{
 };
 use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
+use tracing::{
+    Event, Metadata, Subscriber,
+    field::{Field, Visit},
+    span::{Attributes, Id, Record},
+};
 
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 struct Flight {
@@ -389,6 +395,66 @@ fn a_restarted_program_may_name_more_files() {
     let more = FileSource::<Flight>::csv([&a, &b]);
     let mut run = Run::restore(more, 2, &checkpoint).unwrap();
     assert_eq!(run.to_end(9).unwrap(), [flight("N2", 2)]);
+}
+
+/// Collects what is reported while `run` runs.
+fn reported(run: impl FnOnce()) -> Vec<String> {
+    #[derive(Clone, Default)]
+    struct Collect(Arc<Mutex<Vec<String>>>);
+    struct Fields(String);
+
+    impl Visit for Fields {
+        fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+            self.0 += &format!("{}={value:?} ", field.name());
+        }
+    }
+
+    impl Subscriber for Collect {
+        fn enabled(&self, _: &Metadata<'_>) -> bool {
+            true
+        }
+
+        fn new_span(&self, _: &Attributes<'_>) -> Id {
+            Id::from_u64(1)
+        }
+
+        fn record(&self, _: &Id, _: &Record<'_>) {}
+
+        fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+        fn event(&self, event: &Event<'_>) {
+            let mut fields = Fields(format!("{} ", event.metadata().level()));
+            event.record(&mut fields);
+            self.0.lock().unwrap().push(fields.0);
+        }
+
+        fn enter(&self, _: &Id) {}
+
+        fn exit(&self, _: &Id) {}
+    }
+
+    let collect = Collect::default();
+    tracing::subscriber::with_default(collect.clone(), run);
+    collect.0.lock().unwrap().clone()
+}
+
+#[test]
+fn a_skipped_record_is_reported_with_file_line_and_reason() {
+    let dir = TempDir::new().unwrap();
+    let path = write(&dir, "a.csv", b"miles,tail\n1,N1\nx,N2\n");
+    let source = FileSource::<Flight>::csv([&path]).on_bad_record(OnBadRecord::Skip);
+    let events = reported(|| assert_eq!(read_all(source).unwrap().len(), 1));
+    let [event] = &events[..] else {
+        panic!("one event: {events:?}")
+    };
+    for part in [
+        "WARN",
+        "a.csv",
+        "line=3",
+        "reason=column \"miles\": invalid digit",
+    ] {
+        assert!(event.contains(part), "{event}");
+    }
 }
 
 /// Golden: version 1 of a file split's bytes, which keep decoding.

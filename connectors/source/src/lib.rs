@@ -59,6 +59,7 @@
 //! [`Event::Requested`] when a reader says [`Status::Drained`].
 #![warn(clippy::cast_possible_truncation, clippy::unwrap_used)] // here, not in [workspace.lints]: tests may
 
+mod acknowledgements;
 mod assigner;
 mod codec;
 mod coordinator;
@@ -69,6 +70,7 @@ mod source;
 pub mod testkit;
 mod vec;
 
+pub use acknowledgements::Acknowledgements;
 pub use assigner::{Assigner, Assignment, Effect, Event, redistribute};
 pub use codec::{decode_splits, encode_splits};
 pub use coordinator::SplitCoordinator;

@@ -20,12 +20,11 @@ pub(super) fn trace<T: DeserializeOwned>() -> Result<String, Refused> {
     loop {
         let mut text = String::new();
         let seen = walk.seen();
-        walk.unseen_left = false;
         T::deserialize(Tracer {
             walk: &mut walk,
             text: &mut text,
         })?;
-        if !walk.unseen_left {
+        if walk.enums.values().all(|e| e.seen() == e.names.len()) {
             return Ok(walk.spelled_out(&text, &mut Vec::new()));
         }
         if walk.seen() == seen {
@@ -45,13 +44,20 @@ struct Walk {
     /// The structs and enums that we are inside of.
     inside: Vec<&'static str>,
     depth: usize,
-    /// An enum was met that has variants not seen yet.
-    unseen_left: bool,
 }
 
 struct Enum {
     names: &'static [&'static str],
     variants: Vec<Variant>,
+    /// The variant that was seen to its end first: it contains no enum but such that ended before.
+    ends: Option<usize>,
+}
+
+impl Enum {
+    fn seen(&self) -> usize {
+        let seen = |variant: &&Variant| matches!(variant, Variant::Seen(_));
+        self.variants.iter().filter(seen).count()
+    }
 }
 
 #[derive(Clone)]
@@ -63,8 +69,7 @@ enum Variant {
 
 impl Walk {
     fn seen(&self) -> usize {
-        let variants = self.enums.values().flat_map(|e| &e.variants);
-        variants.filter(|v| matches!(v, Variant::Seen(_))).count()
+        self.enums.values().map(Enum::seen).sum()
     }
 
     /// Whether we are inside of a type that contains itself.
@@ -334,13 +339,9 @@ impl<'de> de::Deserializer<'de> for Tracer<'_> {
                 chosen,
                 text: &mut noted,
             })?;
-            let variants = &mut walk
-                .enums
-                .get_mut(name)
-                .expect("added by `choose`")
-                .variants;
-            variants[chosen] = Variant::Seen(noted);
-            walk.unseen_left |= variants.iter().any(|v| !matches!(v, Variant::Seen(_)));
+            let known = walk.enums.get_mut(name).expect("added by `choose`");
+            known.variants[chosen] = Variant::Seen(noted);
+            known.ends.get_or_insert(chosen);
             *text += &format!("\0{name}\0");
             Ok(value)
         })
@@ -376,16 +377,17 @@ fn choose(
     let known = walk.enums.entry(name).or_insert_with(|| Enum {
         names,
         variants: vec![Variant::Unseen; names.len()],
+        ends: None,
     });
     if known.names != names {
         return Err(Refused(format!(
             "it has two different enums called `{name}`"
         )));
     }
-    let position = |wanted: fn(&Variant) -> bool| known.variants.iter().position(wanted);
-    let chosen = position(|variant| matches!(variant, Variant::Unseen))
-        .or_else(|| position(|variant| matches!(variant, Variant::Seen(_))))
-        .ok_or_else(|| Refused(format!("enum `{name}` has no variant that ends")))?;
+    let unseen = |variant: &Variant| matches!(variant, Variant::Unseen);
+    let chosen = known.variants.iter().position(unseen).or(known.ends);
+    let chosen =
+        chosen.ok_or_else(|| Refused(format!("enum `{name}` has no variant that ends")))?;
     if let Variant::Unseen = known.variants[chosen] {
         known.variants[chosen] = Variant::InProgress;
     }

@@ -171,6 +171,9 @@ impl FileCommitter {
     fn raise_fence(&self, generation: Generation) -> io::Result<Option<Generation>> {
         let root = self.layout.root();
         self.disk.create_directories(&root)?;
+        for parent in root.ancestors().skip(1).take(2) {
+            self.disk.sync_directory(parent)?;
+        }
         match self.disk.create(&self.layout.fence(generation)) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
             _ => {}
@@ -190,12 +193,36 @@ impl FileCommitter {
             if identity(&fenced)?.is_none() {
                 self.disk.rename(&staging.path, &fenced)?;
             } else {
-                // Made anew by a writer that had not noticed; it does when it looks at the fence.
+                // Made anew by a zombie's fence that came late.
                 self.empty(&staging.path, |_| false)?;
             }
         }
+        // Only here are staging directories made, so a writer that comes late finds none. One that a
+        // zombie's fence makes after the look around above is empty, and its writers see the fence.
+        self.disk
+            .create_directories(&self.layout.staging(generation))?;
         self.disk.sync_directory(&root)?;
+        self.probe_links(&self.layout.fence(generation))?;
         Ok(None)
+    }
+
+    /// SPEC 0.4: that files can be linked is found out before any is written, not when the first is to
+    /// be committed.
+    fn probe_links(&self, from: &Path) -> io::Result<()> {
+        let probe = self.layout.probe();
+        let outcome = self
+            .disk
+            .remove(&probe) // of an attempt that died here
+            .and_then(|_| self.disk.link(from, &probe))
+            .and_then(|()| self.disk.remove(&probe));
+        outcome.map(|_| ()).map_err(|error| {
+            let reason = format!(
+                "{}: cannot make a hard link here ({error}); choose a directory on a file system \
+                 that has them",
+                probe.display()
+            );
+            io::Error::new(error.kind(), reason)
+        })
     }
 
     fn remove_leftovers(&self) -> io::Result<()> {
@@ -268,8 +295,15 @@ impl Committer for FileCommitter {
     }
 
     async fn sweep(&mut self) -> Result<()> {
+        const DOING: &str = "sweeping the files of older generations";
+        // A successor may have restored another checkpoint, which names what is a leftover here.
+        match self.layout.newer_fence(self.generation) {
+            Ok(None) => {}
+            Ok(Some(newer)) => return Err(Error::fenced(DOING, newer)),
+            Err(error) => return Err(Error::new(DOING, error)),
+        }
         self.remove_leftovers()
-            .map_err(|error| Error::new("sweeping the files of older generations", error))
+            .map_err(|error| Error::new(DOING, error))
     }
 }
 

@@ -81,6 +81,11 @@ impl Layout {
         self.root().join(format!("fence-{:010}", generation.get()))
     }
 
+    /// A name to try a link with.
+    pub(super) fn probe(&self) -> PathBuf {
+        self.root().join("probe")
+    }
+
     /// The fences there are. The newest counts; a lower one that comes later changes nothing.
     pub(super) fn fences(&self) -> io::Result<Vec<Generation>> {
         let fences = self.names()?;

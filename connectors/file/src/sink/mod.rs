@@ -34,9 +34,10 @@ use self::{disk::Disk, layout::Layout};
 ///
 /// # What a reader of the directory must know
 ///
-/// Everything in `.staging` is unfinished. A file outside it never changes; it may be moved away once
-/// a later checkpoint is complete, and before that a restarted job would miss it and stop. The
-/// directory and `.staging` are on one file system, which supports hard links.
+/// Names that begin with a dot are not output; everything in `.staging` is unfinished. Any other file
+/// never changes. It may be moved away once a later checkpoint is complete; before that a restarted
+/// job would miss it and stop. The directory and `.staging` are on one file system, which supports
+/// hard links; the fence finds out.
 ///
 /// # Limits
 ///

@@ -75,24 +75,20 @@ impl<E: Encode> FileWriter<E> {
             open: None,
             full: Vec::new(),
         };
-        this.enter()
-            .map_err(|error| this.explain("opening a staging directory", error))?;
-        // Only now, after the directory exists: a fence that came before removed it, one that comes
-        // later will, and in between this sees it.
-        this.check_fence("opening a writer")?;
+        const DOING: &str = "opening a writer";
+        this.check_fence(DOING)?;
+        if !this.staging.is_dir() {
+            let reason = format!(
+                "{}: missing; the committer makes it when it fences, so open it first",
+                this.staging.display()
+            );
+            return Err(Error::new(DOING, reason));
+        }
         for piece in restored {
             let part = Part::decode(&piece)?;
             this.take_over(&part)?;
         }
         Ok(this)
-    }
-
-    fn enter(&self) -> io::Result<()> {
-        self.disk.create_directories(&self.staging)?;
-        self.disk.sync_directory(&self.layout.root())?;
-        self.disk
-            .sync_directory(&self.layout.directory().join(".staging"))?;
-        self.disk.sync_directory(self.layout.directory())
     }
 
     fn check_fence(&self, doing: &'static str) -> Result<()> {

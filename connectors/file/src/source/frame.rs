@@ -143,7 +143,8 @@ fn strip(frame: &[u8]) -> &[u8] {
     line.strip_suffix(b"\r").unwrap_or(line)
 }
 
-/// Looks for the end of one frame, over bytes that come in pieces.
+/// Looks for the end of one frame, over bytes that come in pieces. Jumps from one byte that matters to
+/// the next.
 struct Scan {
     csv: Option<u8>,
     state: Field,
@@ -157,7 +158,6 @@ struct Scan {
 /// only at its start, and a doubled one inside is a character.
 #[derive(Clone, Copy, Eq, PartialEq)]
 enum Field {
-    Start,
     Bare,
     Quoted,
     /// After a quote within quotes: the end of the field, or half of a doubled quote.
@@ -168,7 +168,7 @@ impl Scan {
     fn new(csv: Option<u8>) -> Self {
         Self {
             csv,
-            state: Field::Start,
+            state: Field::Bare,
             at: 0,
             lines: 0,
         }
@@ -178,28 +178,44 @@ impl Scan {
         self.state == Field::Quoted
     }
 
-    /// Goes on where the last call stopped. The end of the frame, if it is in `held`.
+    /// Goes on where the last call stopped. `held` starts where the frame does. The end of the frame,
+    /// if it is in there.
     fn run(&mut self, held: &[u8]) -> Option<usize> {
-        let Some(delimiter) = self.csv else {
-            let found = held[self.at..].iter().position(|&byte| byte == b'\n');
-            self.at = found.map_or(held.len(), |at| self.at + at + 1);
-            self.lines += u64::from(found.is_some());
-            return found.map(|_| self.at);
-        };
-        while let Some(&byte) = held.get(self.at) {
-            self.at += 1;
-            let is_line_end = byte == b'\n';
-            self.lines += u64::from(is_line_end);
-            self.state = match (self.state, byte) {
-                (Field::Quoted, b'"') => Field::Quote,
-                (Field::Quoted, _) => Field::Quoted,
-                (Field::Start | Field::Quote, b'"') => Field::Quoted,
-                _ if is_line_end => return Some(self.at),
-                (_, byte) if byte == delimiter => Field::Start,
+        while self.at < held.len() {
+            let rest = &held[self.at..];
+            let found = match (self.state, self.csv) {
+                (Field::Bare, None) => memchr::memchr(b'\n', rest),
+                (Field::Bare, Some(_)) => memchr::memchr2(b'\n', b'"', rest),
+                (Field::Quoted, _) => memchr::memchr(b'"', rest),
+                (Field::Quote, _) => Some(0),
+            };
+            if self.state == Field::Quoted {
+                let passed = &rest[..found.unwrap_or(rest.len())];
+                self.lines += memchr::memchr_iter(b'\n', passed).count() as u64;
+            }
+            let Some(found) = found else {
+                self.at = held.len();
+                break;
+            };
+            self.at += found + 1;
+            self.state = match (self.state, rest[found]) {
+                (Field::Quoted, _) => Field::Quote,
+                (_, b'\n') => {
+                    self.lines += 1;
+                    return Some(self.at);
+                }
+                (Field::Quote, b'"') => Field::Quoted,
+                (Field::Bare, b'"') if self.is_field_start(held) => Field::Quoted,
                 _ => Field::Bare,
             };
         }
         None
+    }
+
+    /// Whether the byte before `at` is the first of a field.
+    fn is_field_start(&self, held: &[u8]) -> bool {
+        let before = self.at.checked_sub(2).map(|before| held[before]);
+        before.is_none() || before == self.csv
     }
 }
 

@@ -1,0 +1,41 @@
+//! What several tests need: snapshots kept in memory.
+#![allow(dead_code, reason = "each test takes what it needs")]
+
+use std::collections::BTreeMap;
+
+use cutwater_barrier::CheckpointId;
+use cutwater_keygroups::{Key, KeyGroupRange, MaxParallelism};
+use cutwater_state::{KeyedStates, Restored, SnapshotTask};
+
+pub(crate) const MAX: MaxParallelism = MaxParallelism::new(12).unwrap();
+
+pub(crate) fn all() -> KeyGroupRange {
+    KeyGroupRange::new(0, 12)
+}
+
+/// The manifest and files of a snapshot.
+#[derive(Clone, Debug)]
+pub(crate) struct Stored {
+    pub(crate) manifest: Vec<u8>,
+    pub(crate) files: BTreeMap<String, Vec<u8>>,
+}
+
+impl Stored {
+    pub(crate) fn by(task: SnapshotTask) -> Self {
+        let mut files = BTreeMap::new();
+        let snapshot = task.run(&mut |file| {
+            files.insert(file.name, file.bytes);
+            Ok(())
+        });
+        let manifest = snapshot.unwrap().manifest;
+        Self { manifest, files }
+    }
+
+    pub(crate) fn of<K: Key>(states: &mut KeyedStates<K>) -> Self {
+        Self::by(states.snapshot(CheckpointId::new(1)))
+    }
+
+    pub(crate) fn restored(&self) -> Restored {
+        Restored::new(self.manifest.clone(), self.files.clone())
+    }
+}

@@ -1,0 +1,113 @@
+//! Damaged snapshots: an error each time, never a panic, never other data.
+
+mod common;
+
+use common::{MAX, Stored, all};
+use cutwater_state::{ErrorKind, Keyed, KeyedStates, OperatorStates, Result};
+
+fn small() -> Result<Stored> {
+    let mut states = KeyedStates::<String>::new("op", all(), MAX);
+    let value = states.value::<Option<String>>("v")?;
+    let list = states.list::<u32>("l")?;
+    let map = states.map::<u8, String>("m")?;
+    for key in ["a", "b", "c", ""].map(str::to_owned) {
+        let keyed = Keyed::new(&key);
+        states[value].put(keyed, Some(key.repeat(3)))?;
+        states[list].update(keyed, 0..3)?;
+        states[map].put(keyed, 7, key.clone())?;
+    }
+    Ok(Stored::of(&mut states))
+}
+
+fn read(stored: &Stored) -> Result<()> {
+    let mut states = KeyedStates::<String>::restore("op", all(), MAX, [stored.restored()])?;
+    states.value::<Option<String>>("v")?;
+    states.list::<u32>("l")?;
+    states.map::<u8, String>("m")?;
+    Ok(())
+}
+
+/// Each byte changed in each of its bits and in all, and each shorter length.
+fn damaged(bytes: &[u8]) -> impl Iterator<Item = Vec<u8>> {
+    let flips = (0..8).map(|bit| 1 << bit).chain([0xff]);
+    let flipped = flips.flat_map(move |flip: u8| {
+        (0..bytes.len()).map(move |at| {
+            let mut bytes = bytes.to_vec();
+            bytes[at] ^= flip;
+            bytes
+        })
+    });
+    flipped.chain((0..bytes.len()).map(|length| bytes[..length].to_vec()))
+}
+
+fn check(result: Result<()>) {
+    let error = result.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+}
+
+#[test]
+fn a_damaged_manifest_is_corrupt() -> Result<()> {
+    let stored = small()?;
+    read(&stored)?;
+    for manifest in damaged(&stored.manifest) {
+        check(read(&Stored {
+            manifest,
+            ..stored.clone()
+        }));
+    }
+    Ok(())
+}
+
+/// The first 8 bytes only name the format, for tools; a restore reads past them.
+#[test]
+fn a_damaged_file_is_corrupt() -> Result<()> {
+    let stored = small()?;
+    for (name, bytes) in &stored.files {
+        for damaged in damaged(bytes).filter(|damaged| damaged.get(..8) == Some(&bytes[..8])) {
+            // A file that is too short answers as much as there is.
+            let files = move |_: &str, range: std::ops::Range<u64>| {
+                let end = damaged.len().min(range.end as usize);
+                Ok(damaged[end.min(range.start as usize)..end].to_vec())
+            };
+            let old = cutwater_state::Restored::new(stored.manifest.clone(), files);
+            let mut states = KeyedStates::<String>::restore("op", all(), MAX, [old])?;
+            let declared = [
+                states.value::<Option<String>>("v").map(drop),
+                states.list::<u32>("l").map(drop),
+                states.map::<u8, String>("m").map(drop),
+            ];
+            let errors: Vec<_> = declared.into_iter().filter_map(Result::err).collect();
+            assert!(!errors.is_empty());
+            for error in errors {
+                assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+                assert!(
+                    error.to_string().contains(name),
+                    "`{name}` is not in: {error}"
+                );
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn a_missing_file_is_an_io_error_that_names_it() -> Result<()> {
+    let mut stored = small()?;
+    stored.files.clear();
+    let error = read(&stored).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Io);
+    assert!(error.to_string().contains("keyed-1-0"), "{error}");
+    Ok(())
+}
+
+#[test]
+fn damaged_operator_state_is_corrupt() -> Result<()> {
+    let mut states = OperatorStates::new("op");
+    let list = states.list::<String>("l")?;
+    states[list].extend(["a", "bb"].map(str::to_owned));
+    let bytes = states.snapshot()?.expect("it is not empty");
+    for bytes in damaged(&bytes) {
+        check(OperatorStates::restore("op", 0, 1, [Some(bytes)]).map(drop));
+    }
+    Ok(())
+}

@@ -1,0 +1,125 @@
+//! Format version 1: bytes written by the first release decode for ever.
+//!
+//! `CUTWATER_BLESS=1` writes the files of the current version anew, which is right only before a
+//! release, or together with a new version number.
+
+mod common;
+
+use std::{collections::BTreeMap, env, fs, path::PathBuf};
+
+use common::{MAX, Stored, all};
+use cutwater_barrier::CheckpointId;
+use cutwater_keygroups::KeyGroupRange;
+use cutwater_state::{Keyed, KeyedStates, OperatorStates, Restored, Result};
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+struct Totals {
+    flights: u64,
+    miles: i64,
+    last: Option<String>,
+}
+
+fn totals(key: u64) -> Totals {
+    Totals {
+        flights: key,
+        miles: -100,
+        last: (key > 1).then(|| "JFK".to_owned()),
+    }
+}
+
+fn golden(name: &str, written: &[u8]) -> Vec<u8> {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/golden/v1")
+        .join(name);
+    if env::var_os("CUTWATER_BLESS").is_some() {
+        fs::write(&path, written).unwrap();
+    }
+    let bytes = fs::read(&path).unwrap();
+    assert!(
+        bytes == written,
+        "{name}: the format changed; give it a new version number"
+    );
+    bytes
+}
+
+#[test]
+fn keyed_state_of_version_1_decodes() -> Result<()> {
+    let mut states = KeyedStates::<u64>::new("fold", all(), MAX);
+    let value = states.value::<Totals>("totals")?;
+    let list = states.list::<u16>("recent")?;
+    let map = states.map::<String, bool>("seen")?;
+    states.value::<i64>("empty")?;
+    for key in 0..5 {
+        let keyed = Keyed::new(&key);
+        states[value].put(keyed, totals(key))?;
+        states[list].update(keyed, 0..3)?;
+        states[map].put(keyed, "a".to_owned(), true)?;
+    }
+    let written = Stored::by(states.snapshot(CheckpointId::new(7)));
+    let manifest = golden("manifest", &written.manifest);
+    assert_eq!(written.files.len(), 1);
+    let file = golden("keyed-7-0", &written.files["keyed-7-0"]);
+
+    let files = BTreeMap::from([("keyed-7-0".to_owned(), file)]);
+    let mut found = 0;
+    for groups in [KeyGroupRange::new(0, 5), KeyGroupRange::new(5, 12)] {
+        let old = Restored::new(manifest.clone(), files.clone());
+        let mut states = KeyedStates::<u64>::restore("fold", groups, MAX, [old])?;
+        let value = states.value::<Totals>("totals")?;
+        let list = states.list::<u16>("recent")?;
+        let map = states.map::<String, bool>("seen")?;
+        assert_eq!(states.undeclared(), ["empty"]);
+        for (key, restored) in states[value].iter() {
+            let keyed = Keyed::new(key);
+            assert_eq!(*restored, totals(*key));
+            assert!(states[list].get(keyed)?.eq(&[0, 1, 2]));
+            assert_eq!(states[map].get(keyed, "a")?, Some(&true));
+            found += 1;
+        }
+    }
+    assert_eq!(found, 5);
+    Ok(())
+}
+
+#[test]
+fn operator_state_of_version_1_decodes() -> Result<()> {
+    let mut states = OperatorStates::new("source");
+    let list = states.list::<(String, u64)>("positions")?;
+    let union = states.union::<u8>("all")?;
+    let rules = states.broadcast::<u32, String>("rules")?;
+    states[list].push(("ewr.csv".to_owned(), 300));
+    states[union].extend([1_u8, 2]);
+    states[rules].insert(1, "drop".to_owned());
+    let written = states.snapshot()?.expect("it is not empty");
+    let bytes = golden("operator", &written);
+
+    let mut states = OperatorStates::restore("source", 0, 1, [Some(bytes)])?;
+    let list = states.list::<(String, u64)>("positions")?;
+    let union = states.union::<u8>("all")?;
+    let rules = states.broadcast::<u32, String>("rules")?;
+    assert_eq!(states[list], [("ewr.csv".to_owned(), 300)]);
+    assert_eq!(states[union], [1, 2]);
+    assert_eq!(states[rules][&1], "drop");
+    Ok(())
+}
+
+/// A newer version is refused as such; it is not corrupt.
+#[test]
+fn a_newer_version_is_incompatible() -> Result<()> {
+    let mut states = KeyedStates::<u64>::new("fold", all(), MAX);
+    let mut stored = Stored::of(&mut states);
+    let end = stored.manifest.len() - 4;
+    stored.manifest[7] = 2;
+    let crc = crc32c::crc32c(&stored.manifest[..end]);
+    stored.manifest[end..].copy_from_slice(&crc.to_le_bytes());
+    let error = KeyedStates::<u64>::restore("fold", all(), MAX, [stored.restored()]).unwrap_err();
+    assert_eq!(error.kind(), cutwater_state::ErrorKind::Incompatible);
+    assert!(
+        error
+            .to_string()
+            .contains("format version 2, and this release reads 1"),
+        "{error}"
+    );
+    Ok(())
+}

@@ -1,0 +1,252 @@
+//! Restoring: what comes back, what is refused, and what is read for it.
+
+mod common;
+
+use std::{
+    error::Error as _,
+    ops::Range,
+    sync::{Arc, Mutex},
+};
+
+use common::{MAX, Stored, all};
+use cutwater_barrier::CheckpointId;
+use cutwater_keygroups::{Flink, Key, KeyGroupRange, MaxParallelism};
+use cutwater_state::{Error, ErrorKind, Keyed, KeyedStates, Restored, Result};
+use serde::{Deserialize, Serialize};
+
+fn restore(stored: &Stored, groups: KeyGroupRange) -> Result<KeyedStates<u64>> {
+    KeyedStates::restore("op", groups, MAX, [stored.restored()])
+}
+
+/// Ten thousand totals, in all groups.
+fn totals() -> Result<Stored> {
+    let mut states = KeyedStates::<u64>::new("op", all(), MAX);
+    let total = states.value::<i64>("total")?;
+    for key in 0..10_000 {
+        states[total].put(Keyed::new(&key), -1)?;
+    }
+    Ok(Stored::of(&mut states))
+}
+
+/// F100.
+#[test]
+fn state_not_touched_after_a_restore_is_in_the_next_snapshot() -> Result<()> {
+    let mut once = restore(&totals()?, all())?;
+    once.value::<i64>("total")?;
+    let mut twice = restore(&Stored::of(&mut once), all())?;
+    let total = twice.value::<i64>("total")?;
+    assert_eq!(twice[total].iter().count(), 10_000);
+    Ok(())
+}
+
+/// B23: a subtask whose groups do not intersect a snapshot's gets none of its states, and states
+/// of different names are not mixed up.
+#[test]
+fn names_are_never_mixed_and_foreign_snapshots_are_passed_over() -> Result<()> {
+    let only = |name: &str, start, end| -> Result<Stored> {
+        let mut states = KeyedStates::<u64>::new("op", KeyGroupRange::new(start, end), MAX);
+        let state = states.value::<String>(name)?;
+        for key in 0..1000 {
+            // Those of the other half are refused, which is what this test wants of them.
+            let _foreign = states[state].put(Keyed::new(&key), name.to_owned());
+        }
+        Ok(Stored::of(&mut states))
+    };
+    let (x, y) = (only("x", 0, 6)?, only("y", 6, 12)?);
+    let mut found = 0;
+    for (start, end) in [(0, 4), (4, 8), (8, 12)] {
+        let groups = KeyGroupRange::new(start, end);
+        let old = [x.restored(), y.restored()];
+        let mut states = KeyedStates::<u64>::restore("op", groups, MAX, old)?;
+        let names = match start {
+            0 => vec!["x"],
+            4 => vec!["x", "y"],
+            _ => vec!["y"],
+        };
+        assert_eq!(states.undeclared(), names);
+        for name in ["x", "y"] {
+            let state = states.value::<String>(name)?;
+            assert!(states[state].iter().all(|(_, value)| value == name));
+            found += states[state].iter().count();
+        }
+        assert!(states.undeclared().is_empty());
+    }
+    assert_eq!(found, 1000);
+    Ok(())
+}
+
+/// SPEC 3.6.
+#[test]
+fn only_the_ranges_of_owned_groups_are_read() -> Result<()> {
+    let stored = totals()?;
+    let reads = Arc::new(Mutex::new(Vec::<Range<u64>>::new()));
+    let (files, log) = (stored.files.clone(), Arc::clone(&reads));
+    let files = move |name: &str, range: Range<u64>| {
+        log.lock().unwrap().push(range.clone());
+        cutwater_state::ReadFiles::read(&files, name, range)
+    };
+    let old = Restored::new(stored.manifest.clone(), files);
+    let mut states = KeyedStates::<u64>::restore("op", KeyGroupRange::new(3, 5), MAX, [old])?;
+    let total = states.value::<i64>("total")?;
+    let loaded = states[total].iter().count();
+
+    let reads = reads.lock().unwrap();
+    assert_eq!(reads.len(), 1, "neighbouring groups are read at once");
+    let read = reads[0].end - reads[0].start;
+    assert_eq!(
+        read,
+        9 * loaded as u64,
+        "an entry has 8 bytes of key and 1 of value"
+    );
+    Ok(())
+}
+
+#[test]
+fn later_files_are_named_and_bounded() -> Result<()> {
+    let mut states = KeyedStates::<u64>::new("op", all(), MAX);
+    let state = states.value::<Vec<u8>>("blob")?;
+    for key in 0..12_000 {
+        states[state].put(Keyed::new(&key), vec![7; 1000])?;
+    }
+    let mut lengths = Vec::new();
+    let snapshot = states.snapshot(CheckpointId::new(9)).run(&mut |file| {
+        assert_eq!(file.name, format!("keyed-9-{}", lengths.len()));
+        lengths.push(file.bytes.len() as u64);
+        Ok(())
+    })?;
+    assert_eq!(snapshot.files.len(), lengths.len());
+    assert_eq!(snapshot.bytes_full, lengths.iter().sum::<u64>());
+    assert_eq!(lengths.len(), 3, "12 MB in files of 4 MiB");
+    assert!(lengths.iter().all(|length| *length < (4 << 20) + 2000));
+    Ok(())
+}
+
+/// F106: the root cause surfaces.
+#[test]
+fn a_store_that_fails_fails_the_snapshot_and_not_the_states() -> Result<()> {
+    let mut states = KeyedStates::<u64>::new("op", all(), MAX);
+    let total = states.value::<i64>("total")?;
+    states[total].put(Keyed::new(&1), 1)?;
+    let task = states.snapshot(CheckpointId::new(1));
+    let error = task.run(&mut |_| Err("disk full".into())).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Io);
+    assert_eq!(error.source().unwrap().to_string(), "disk full");
+    states[total].put(Keyed::new(&1), 2)?;
+    let mut again = restore(&Stored::of(&mut states), all())?;
+    let total = again.value::<i64>("total")?;
+    assert_eq!(again.get(total, Keyed::new(&1))?, Some(&2));
+    Ok(())
+}
+
+fn refused<T: std::fmt::Debug>(result: Result<T>, words: &[&str]) {
+    let error: Error = result.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Incompatible, "{error}");
+    for word in words {
+        assert!(
+            error.to_string().contains(word),
+            "`{word}` is not in: {error}"
+        );
+    }
+}
+
+#[derive(Clone, Serialize, Deserialize)]
+struct Totals {
+    flights: u64,
+    miles: i64,
+}
+
+/// F102, SPEC 3.2: both schemas stand in the message, with the operator and the state.
+#[test]
+fn another_schema_or_kind_is_refused_with_both_in_the_message() -> Result<()> {
+    let stored = totals()?;
+    let mut states = restore(&stored, all())?;
+    let op = ["operator `op`, state `total`", "value state of `i64`"];
+    let new = "value state of `struct Totals { flights: u64, miles: i64 }`";
+    refused(states.value::<Totals>("total"), &[op[0], op[1], new]);
+    refused(
+        states.list::<i64>("total"),
+        &[op[0], op[1], "list state of `i64`"],
+    );
+    refused(
+        states.map::<i64, i64>("total"),
+        &[op[1], "map state of `(i64, i64)`"],
+    );
+    states.value::<i64>("total")?; // refusing left nothing behind
+    Ok(())
+}
+
+/// F102: keys, whose bytes do not say what they are.
+#[test]
+fn another_key_type_is_refused_with_the_stored_one_in_the_message() -> Result<()> {
+    let stored = totals()?;
+    let old = || [stored.restored()];
+    let mut states = KeyedStates::<String>::restore("op", all(), MAX, old())?;
+    refused(states.value::<i64>("total"), &["type `u64`"]);
+    let mut states = KeyedStates::<u128>::restore("op", all(), MAX, old())?;
+    refused(states.value::<i64>("total"), &["type `u64`"]);
+    let flink = KeyedStates::<Flink<i64>>::restore("op", all(), MAX, old());
+    refused(flink, &["xxh64", "flink"]);
+    Ok(())
+}
+
+#[test]
+fn another_operator_or_max_parallelism_is_refused() -> Result<()> {
+    let stored = totals()?;
+    let old = || [stored.restored()];
+    refused(
+        KeyedStates::<u64>::restore("po", all(), MAX, old()),
+        &["`po`", " op,"],
+    );
+    let more = MaxParallelism::new(128).unwrap();
+    let states = KeyedStates::<u64>::restore("op", all(), more, old());
+    refused(states, &["max parallelism 12", "it is 128"]);
+    let twice = KeyedStates::<u64>::restore("op", all(), MAX, [old(), old()].concat());
+    refused(twice, &["two snapshots hold the same key groups"]);
+    Ok(())
+}
+
+/// Keys whose hashes agree in all bits: a region outgrows its size instead of splitting for ever.
+#[test]
+fn keys_with_equal_hashes_are_kept_apart() -> Result<()> {
+    let mut states = KeyedStates::<u64>::new("op", all(), MAX);
+    let total = states.value::<u64>("total")?;
+    let hash = 0.key_hash();
+    for key in 0..5000_u64 {
+        states[total].put(Keyed::with_hash(&key, hash), key)?;
+    }
+    for key in (0..5000_u64).step_by(2) {
+        states[total].clear(Keyed::with_hash(&key, hash))?;
+    }
+    for key in 0..5000_u64 {
+        let expected = (key % 2 == 1).then_some(&key);
+        assert_eq!(states.get(total, Keyed::with_hash(&key, hash))?, expected);
+    }
+    Ok(())
+}
+
+/// A closure that panics leaves its key as it is by then, and the others reachable.
+#[test]
+fn a_panic_in_update_leaves_the_states_usable() -> Result<()> {
+    let mut states = KeyedStates::<u64>::new("op", all(), MAX);
+    let total = states.value::<u64>("total")?;
+    for key in 0..1000 {
+        states[total].put(Keyed::new(&key), key)?;
+    }
+    for key in 0..1000 {
+        let panics = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            states[total].update(Keyed::new(&key), |slot| {
+                *slot = (key % 2 == 0).then_some(key + 1);
+                std::panic::resume_unwind(Box::new("on purpose"));
+            })
+        }));
+        assert!(panics.is_err());
+    }
+    let mut sum = 0;
+    for key in 0..1000 {
+        let expected = (key % 2 == 0).then_some(key + 1);
+        assert_eq!(states.get(total, Keyed::new(&key))?, expected.as_ref());
+        sum += expected.map_or(0, |_| 1);
+    }
+    assert_eq!(states[total].iter().count(), sum);
+    Ok(())
+}
