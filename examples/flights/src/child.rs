@@ -118,12 +118,7 @@ impl Watch {
 
     fn reached(&self, moment: &Moment) {
         match moment {
-            Moment::Started {
-                generation,
-                restored,
-                ..
-            } => self.say(What::Started {
-                generation: generation.get(),
+            Moment::Started { restored, .. } => self.say(What::Started {
                 restored: restored.map(CheckpointId::get),
             }),
             Moment::Prepared(checkpoint) => self.halt_if_due(Window::Prepared, Some(*checkpoint)),

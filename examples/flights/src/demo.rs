@@ -137,7 +137,7 @@ impl Stage {
             let (event, since_start) = process.next()?;
             self.show(number, run, &event);
             match event.what {
-                What::Started { restored: from, .. } => restored = from,
+                What::Started { restored: from } => restored = from,
                 What::Completed(checkpoint) => {
                     if first.is_none() {
                         first = Some(since_start);

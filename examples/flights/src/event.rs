@@ -15,8 +15,8 @@ pub(crate) struct Event {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum What {
+    /// It has taken over, and starts from this checkpoint or from nothing.
     Started {
-        generation: u64,
         restored: Option<u64>,
     },
     Completed(Checkpoint),

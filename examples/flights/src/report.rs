@@ -151,8 +151,8 @@ impl History {
     fn recovery_table(&self) -> Table {
         let mut table = table(&[
             "killed",
-            "checkpoint",
-            "latest",
+            "during",
+            "complete",
             "restored",
             "parallelism",
             "read again",
