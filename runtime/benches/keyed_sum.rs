@@ -217,9 +217,15 @@ fn run(keys: u64, interval: Option<Duration>) -> (Duration, Duration, u64) {
     let thread = Arc::new(AtomicU64::new(0));
     let job = Job::new("keyed-sum");
     let used = Arc::clone(&thread);
-    job.source("numbers", Generator { keys, records: RECORDS })
-        .key_by(|record| record.0)
-        .process("sum", move |open| Sum::open(open, &used));
+    job.source(
+        "numbers",
+        Generator {
+            keys,
+            records: RECORDS,
+        },
+    )
+    .key_by(|record| record.0)
+    .process("sum", move |open| Sum::open(open, &used));
     let mut settings = Settings::default();
     settings.checkpoint_interval = interval;
     let completed = Arc::new(AtomicU64::new(0));
@@ -230,7 +236,9 @@ fn run(keys: u64, interval: Option<Duration>) -> (Duration, Duration, u64) {
         }
     });
     let before = cpu(ClockId::ProcessCPUTime);
-    let handle = job.start(store, settings, observer).expect("the job starts");
+    let handle = job
+        .start(store, settings, observer)
+        .expect("the job starts");
     handle.wait().expect("the job ends well");
     let process = cpu(ClockId::ProcessCPUTime) - before;
     let thread = Duration::from_nanos(thread.load(Ordering::Relaxed));
@@ -250,7 +258,9 @@ fn bare_loop(keys: u64) -> Duration {
 
 fn keyed_sum(c: &mut Criterion) {
     let mut group = c.benchmark_group("keyed sum, CPU time");
-    group.sample_size(10).throughput(Throughput::Elements(RECORDS));
+    group
+        .sample_size(10)
+        .throughput(Throughput::Elements(RECORDS));
     for keys in [100_000, 1_000_000] {
         let mut bench = |name: &str, run: &dyn Fn() -> Duration| {
             group.bench_function(BenchmarkId::new(name, keys), |b| {
@@ -259,8 +269,12 @@ fn keyed_sum(c: &mut Criterion) {
         };
         bench("bare loop over hashbrown", &|| bare_loop(keys));
         bench("job, no checkpoints", &|| run(keys, None).0);
-        bench("job, checkpoint every 1 s", &|| run(keys, Some(Duration::from_secs(1))).0);
-        bench("job, checkpoint every 100 ms", &|| run(keys, Some(Duration::from_millis(100))).0);
+        bench("job, checkpoint every 1 s", &|| {
+            run(keys, Some(Duration::from_secs(1))).0
+        });
+        bench("job, checkpoint every 100 ms", &|| {
+            run(keys, Some(Duration::from_millis(100))).0
+        });
     }
     group.finish();
 }

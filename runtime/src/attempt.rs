@@ -219,7 +219,10 @@ impl Tasks {
                 let _ended = thread.join();
             } else {
                 let task = thread.thread().name().unwrap_or("").to_owned();
-                tracing::error!(task, "a task does not return from its user function; leaving it");
+                tracing::error!(
+                    task,
+                    "a task does not return from its user function; leaving it"
+                );
             }
         }
     }

@@ -151,11 +151,6 @@ impl Committers {
         self.sinks.iter().map(ask).collect()
     }
 
-    /// The newest checkpoint that all sinks have committed.
-    pub(crate) fn committed(&self) -> Option<CheckpointId> {
-        self.committed
-    }
-
     /// Lets committers finish the call they are in.
     pub(crate) async fn close(self) {
         let Self { sinks, told, .. } = self;

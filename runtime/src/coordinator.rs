@@ -13,9 +13,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use cutwater_barrier::{
     CheckpointId, Coordinator, Then,
-    coordinate::{
-        self, Config, Decision, Decline, Effect, Event, JobFailure, Request, RequestId, TaskId,
-    },
+    coordinate::{self, Config, Decision, Effect, Event, JobFailure, Request, RequestId, TaskId},
 };
 use cutwater_sink_2pc::Prepared;
 use cutwater_storage::{CheckpointStore, Leadership, Metadata, StateFiles, Term};
@@ -74,12 +72,22 @@ pub(crate) async fn run(
         .await
         .map_err(store_error("could not be taken over"))?;
     let metadata = restored(&store, setup.restore, setup.graph).await?;
+    let is_committed = metadata
+        .as_ref()
+        .is_some_and(|metadata| store.last_committed() >= Some(metadata.checkpoint));
     let files = store.files().map_err(store_error("refused its files"))?;
     let leadership = store
         .leadership()
         .map_err(store_error("refused its leadership"))?;
     let (reporting, reports) = mpsc::unbounded_channel();
-    let attempt = attempt(&setup, term, metadata, files, reporting)?;
+    let point = RestorePoint::new(
+        metadata,
+        is_committed,
+        files.clone(),
+        Handle::current(),
+        setup.settings,
+    );
+    let attempt = attempt(&setup, term, point, files, reporting)?;
     let restored = attempt.restored.checkpoint();
     setup.shared.update(|status| {
         status.state = State::Starting;
@@ -117,6 +125,7 @@ pub(crate) async fn run(
                 history,
                 running: 0,
                 ended_tasks: 0,
+                noted: None,
                 ending: None,
                 beside: BTreeMap::new(),
                 replies: BTreeMap::new(),
@@ -174,12 +183,10 @@ async fn restored(
 fn attempt(
     setup: &Setup<'_>,
     term: Term,
-    metadata: Option<Metadata>,
+    restored: RestorePoint,
     files: StateFiles,
     reports: mpsc::UnboundedSender<(TaskId, Report)>,
 ) -> Result<Arc<Attempt>> {
-    let tokio = Handle::current();
-    let restored = RestorePoint::new(metadata, files.clone(), tokio.clone(), setup.settings);
     restored.check_uids(setup.graph)?;
     let max_parallelism = restored.max_parallelism(setup.graph, setup.settings)?;
     Ok(Arc::new(Attempt {
@@ -191,7 +198,7 @@ fn attempt(
         restored,
         files,
         clock: setup.clock,
-        tokio,
+        tokio: Handle::current(),
         reports,
     }))
 }
@@ -252,6 +259,8 @@ struct Driver<'a> {
     running: usize,
     /// How many have ended.
     ended_tasks: usize,
+    /// The newest checkpoint of which the log says, or was asked to say, that it is committed.
+    noted: Option<CheckpointId>,
     /// The last checkpoint, once it is complete.
     ending: Option<Ended>,
     /// Of each checkpoint under way, what is not in reports.
@@ -314,8 +323,8 @@ impl Driver<'_> {
 
     fn is_over(&mut self) -> Option<Ended> {
         let ending = self.ending.as_ref()?;
-        let is_over = self.ended_tasks == self.tasks.gates.len()
-            && self.committers.committed() >= Some(ending.checkpoint);
+        let is_over =
+            self.ended_tasks == self.tasks.gates.len() && self.noted >= Some(ending.checkpoint);
         if is_over { self.ending.take() } else { None }
     }
 
@@ -371,7 +380,11 @@ impl Driver<'_> {
                     stats,
                 })
             }
-            Report::Declined { checkpoint, error } => {
+            Report::Declined {
+                checkpoint,
+                reason,
+                error,
+            } => {
                 tracing::warn!(
                     checkpoint = checkpoint.get(),
                     task = self.tasks.names[task.0],
@@ -382,7 +395,7 @@ impl Driver<'_> {
                     generation,
                     checkpoint,
                     task,
-                    reason: Decline::Failed,
+                    reason,
                 })
             }
             Report::Ended { last } => {
@@ -417,14 +430,22 @@ impl Driver<'_> {
                     reports,
                 })
             }
-            Kept::Committed(checkpoint) => {
-                tracing::debug!(checkpoint = checkpoint.get(), "the log notes the commit");
+            Kept::Committed(checkpoint, noted) => {
+                self.tidied(noted)?;
+                self.noted = self.noted.max(Some(checkpoint));
                 Ok(())
             }
-            Kept::Discarded => Ok(()),
-            Kept::Failed(error) if is_fenced(&error) => Err(store_error("has a new owner")(error)),
-            Kept::Failed(error) => {
-                // Deletion and notes are repeated by the next checkpoint, or after a restart.
+            Kept::Tidied(tidied) => self.tidied(tidied),
+        }
+    }
+
+    /// A failed note or deletion is repeated by the next checkpoint, or after a restart; but whoever
+    /// was replaced stops.
+    fn tidied(&self, tidied: Result<(), cutwater_storage::Error>) -> Result<()> {
+        match tidied {
+            Ok(()) => Ok(()),
+            Err(error) if is_fenced(&error) => Err(store_error("has a new owner")(error)),
+            Err(error) => {
                 tracing::warn!(
                     error = chain(&error),
                     "the checkpoint store could not be tidied"
@@ -498,6 +519,11 @@ impl Driver<'_> {
                         self.beside.insert(checkpoint, beside);
                     }
                     self.tasks.tell(task, Control::Trigger(barrier));
+                    if barrier.then.is_stop() {
+                        self.setup
+                            .shared
+                            .update(|status| status.state = State::Stopping);
+                    }
                 }
                 Effect::Decide(decision) => self.seal(decision),
                 Effect::NotifyComplete {

@@ -140,6 +140,7 @@ impl Subtask {
 
 /// Where an operator without keys declares its states.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Open<'a> {
     /// Which subtask is being opened.
     pub subtask: Subtask,
@@ -149,6 +150,7 @@ pub struct Open<'a> {
 
 /// Where an operator with keys declares its states.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct KeyedOpen<'a, K: Key> {
     /// Which subtask is being opened.
     pub subtask: Subtask,
@@ -162,6 +164,7 @@ pub struct KeyedOpen<'a, K: Key> {
 
 /// What an operator without keys can reach while it processes a record.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Context<'a> {
     /// Which subtask this is.
     pub subtask: Subtask,
@@ -171,6 +174,7 @@ pub struct Context<'a> {
 
 /// What an operator with keys can reach while it processes a record.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct KeyedContext<'a, K: Key> {
     /// The record's key, with the hash computed at the key-by.
     pub key: Keyed<'a, K>,

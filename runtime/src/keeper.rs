@@ -33,11 +33,10 @@ pub(crate) enum Kept {
         reports: Vec<Report<TaskPart>>,
         error: cutwater_storage::Error,
     },
-    Committed(CheckpointId),
-    /// A given-up checkpoint is deleted, or will be found by a later clean-up.
-    Discarded,
-    /// The store failed where nobody's checkpoint depends on it, or somebody has taken over.
-    Failed(cutwater_storage::Error),
+    /// The commit is noted. Without the note a restart commits once more, which changes nothing.
+    Committed(CheckpointId, Result<(), cutwater_storage::Error>),
+    /// Files that nobody needs are deleted, or will be by a later try.
+    Tidied(Result<(), cutwater_storage::Error>),
 }
 
 /// The way to the thread that keeps the log.
@@ -78,22 +77,19 @@ async fn keep(
     while let Some(request) = requests.recv().await {
         let kept = match request {
             Keep::Complete { metadata, reports } => complete(&mut store, &metadata, reports).await,
-            Keep::Committed(checkpoint) => match store.committed(checkpoint).await {
-                Ok(()) => Kept::Committed(checkpoint),
-                Err(error) => Kept::Failed(error),
-            },
-            Keep::Discard(checkpoint) => match store.discard_failed(checkpoint).await {
-                Ok(_) => Kept::Discarded,
-                Err(error) => Kept::Failed(error),
-            },
+            Keep::Committed(checkpoint) => {
+                Kept::Committed(checkpoint, store.committed(checkpoint).await)
+            }
+            Keep::Discard(checkpoint) => {
+                Kept::Tidied(store.discard_failed(checkpoint).await.map(drop))
+            }
         };
-        let is_time_to_clean = matches!(kept, Kept::Committed(_));
+        let is_time_to_tidy = matches!(kept, Kept::Committed(..)) && requests.is_empty();
         // After the attempt nobody listens, and what is in the log is there for the next one.
         let _nobody_listens = answers.send(kept);
-        if is_time_to_clean && requests.is_empty() {
-            if let Err(error) = store.apply_retention().await {
-                let _nobody_listens = answers.send(Kept::Failed(error));
-            }
+        if is_time_to_tidy {
+            let tidied = Kept::Tidied(store.apply_retention().await.map(drop));
+            let _nobody_listens = answers.send(tidied);
         }
     }
 }
@@ -104,9 +100,8 @@ async fn complete(
     reports: Vec<Report<TaskPart>>,
 ) -> Kept {
     let checkpoint = metadata.checkpoint;
-    let error = match store.complete(metadata).await {
-        Ok(_) => return Kept::Completed(checkpoint),
-        Err(error) => error,
+    let Err(error) = store.complete(metadata).await else {
+        return Kept::Completed(checkpoint);
     };
     let reason = if is_fenced(&error) {
         NotDurable::Fenced

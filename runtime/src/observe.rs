@@ -120,6 +120,8 @@ pub enum State {
     Starting,
     /// All its tasks run.
     Running,
+    /// It takes its last checkpoint, as its input has ended or somebody asked it to stop.
+    Stopping,
     /// Its last attempt failed, the next is about to start.
     Restarting,
     /// It has ended well.

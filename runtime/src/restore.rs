@@ -3,7 +3,7 @@
 //! Everything that would keep a restore from being complete is found before a task runs: unknown
 //! uids, another number of key groups, an operator that changed its nature.
 
-use std::{ops::Range, sync::Arc};
+use std::ops::Range;
 
 use bytes::Bytes;
 use cutwater_barrier::CheckpointId;
@@ -19,7 +19,9 @@ use crate::{
 
 /// The checkpoint that an attempt was restored from, or none.
 pub(crate) struct RestorePoint {
-    metadata: Option<Arc<Metadata>>,
+    metadata: Option<Metadata>,
+    /// Whether the log says that all sinks have committed it.
+    is_committed: bool,
     files: StateFiles,
     tokio: tokio::runtime::Handle,
     allow_dropped_state: bool,
@@ -28,12 +30,14 @@ pub(crate) struct RestorePoint {
 impl RestorePoint {
     pub(crate) fn new(
         metadata: Option<Metadata>,
+        is_committed: bool,
         files: StateFiles,
         tokio: tokio::runtime::Handle,
         settings: &Settings,
     ) -> Self {
         Self {
-            metadata: metadata.map(Arc::new),
+            metadata,
+            is_committed,
             files,
             tokio,
             allow_dropped_state: settings.allow_dropped_state,
@@ -153,8 +157,7 @@ impl RestorePoint {
             .into_iter()
             .flat_map(|operator| &operator.subtasks)
             .map(|subtask| Some(&subtask.operator_state).filter(|state| !state.is_empty()));
-        let (index, parallelism) = (subtask.index.into(), subtask.parallelism.into());
-        OperatorStates::restore(uid, index, parallelism, old)
+        OperatorStates::restore(uid, subtask.index, subtask.parallelism, old)
             .map_err(|error| self.unreadable(uid, error))
     }
 
@@ -168,8 +171,12 @@ impl RestorePoint {
         Some((operator.coordinator.clone()?, readers.collect()))
     }
 
-    /// A sink's transactions that the checkpoint decided to commit.
+    /// A sink's transactions that the checkpoint decided to commit. None if the log says that they
+    /// are: somebody may have taken the committed output away since.
     pub(crate) fn prepared(&self, uid: &str) -> Vec<Prepared> {
+        if self.is_committed {
+            return Vec::new();
+        }
         let subtasks = self.operator(uid).into_iter().flat_map(|o| &o.subtasks);
         subtasks
             .flat_map(|subtask| &subtask.prepared)

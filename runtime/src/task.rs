@@ -19,7 +19,7 @@ use std::{
 use cutwater_barrier::{
     Barrier, CheckpointId,
     align::{AbortReason, AlignError, Aligner, Channel, Effect, Event, Tracker},
-    coordinate::TaskId,
+    coordinate::{Decline, TaskId},
     stats::TaskStats,
 };
 use cutwater_keygroups::{Assignment, MaxParallelism};
@@ -68,9 +68,10 @@ pub(crate) enum Report {
         part: TaskPart,
         stats: TaskStats,
     },
-    /// It gave up a checkpoint by itself.
+    /// It does not deliver its part of a checkpoint.
     Declined {
         checkpoint: CheckpointId,
+        reason: Decline,
         error: Error,
     },
     /// It ended, as the job's last checkpoint asked for.
@@ -358,10 +359,13 @@ impl Running {
                 Effect::Abort { checkpoint, reason } => {
                     self.bytes_aligned = 0;
                     if reason != AbortReason::Aborted {
-                        let message = format!("task {} gave it up: {reason:?}", self.id);
-                        let error = Error::new(ErrorKind::Failed, message);
-                        self.attempt
-                            .report(self.id, Report::Declined { checkpoint, error });
+                        let message = format!("its barrier will not come ({reason:?})");
+                        let declined = Report::Declined {
+                            checkpoint,
+                            reason: Decline::Passed,
+                            error: Error::new(ErrorKind::Failed, message),
+                        };
+                        self.attempt.report(self.id, declined);
                     }
                 }
                 Effect::Resume => {} // The gate asks `is_blocked` anew for each item.

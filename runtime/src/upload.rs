@@ -5,7 +5,11 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-use cutwater_barrier::{CheckpointId, coordinate::TaskId, stats::TaskStats};
+use cutwater_barrier::{
+    CheckpointId,
+    coordinate::{Decline, TaskId},
+    stats::TaskStats,
+};
 use cutwater_state::{NewFile, SnapshotTask};
 use cutwater_storage::{KeyedHandle, PreparedTransaction, Statistics, Subtask};
 
@@ -64,7 +68,11 @@ impl Uploads {
                     part,
                     stats,
                 },
-                Err(error) => Report::Declined { checkpoint, error },
+                Err(error) => Report::Declined {
+                    checkpoint,
+                    reason: Decline::Failed,
+                    error,
+                },
             };
             attempt.report(task, report);
         });
@@ -112,10 +120,9 @@ impl Upload {
             part.operators.push((uid, written));
         }
         stats.async_ = self.attempt.clock.now() - started;
-        let bytes = |part: &TaskPart| part.operators.iter().map(|(_, part)| part.bytes()).sum();
-        // Memory state is written whole; what is incremental will report its delta.
-        stats.bytes_written = bytes(&part);
-        stats.bytes_full = stats.bytes_written;
+        // Memory state is written whole, so all of it is new.
+        stats.bytes_full = part.operators.iter().map(|(_, part)| part.bytes()).sum();
+        stats.bytes_written = stats.bytes_full;
         for (_, operator) in &mut part.operators {
             operator.statistics = statistics(&stats, operator.bytes());
         }

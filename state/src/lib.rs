@@ -46,6 +46,13 @@
 //! [`ErrorKind::WrongGroup`] if the key's group is not one of the subtask's; nothing is read or
 //! written then.
 //!
+//! # Cost
+//!
+//! A value of a `u64` key takes 32 to 64 bytes (its slot, at a load between three eighths and three quarters). The
+//! first write to a region of up to 512 slots after a snapshot copies it, 12 KiB; with uniform keys that is every region, so a
+//! snapshot costs the task about as much as copying the table once, and memory for a second one, which is
+//! kept for the next snapshot. Lists and maps are shared with the snapshot in chunks.
+//!
 //! # Panics in closures
 //!
 //! If a closure given to an `update` panics, what it has left in the slot stays, and the states remain usable.

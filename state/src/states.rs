@@ -164,6 +164,12 @@ impl<K: Key> KeyedStates<K> {
         names
     }
 
+    /// Lets go of the snapshots that were restored from, with their files, once all states are
+    /// declared. States declared later start empty.
+    pub fn forget_restored(&mut self) {
+        self.old.clear();
+    }
+
     /// The owned key groups.
     pub fn groups(&self) -> KeyGroupRange {
         self.scope.groups
@@ -178,7 +184,7 @@ impl<K: Key> KeyedStates<K> {
     }
 
     /// Fixes a view of all states as of now, to be written by the returned task. Takes some
-    /// 20 ns for each 256 entries written since the previous snapshot; does not copy entries.
+    /// 30 ns for each 250 entries written since the previous snapshot; does not copy entries.
     ///
     /// Any number of snapshots may be open; each costs memory for what is written while it is.
     pub fn snapshot(&mut self, checkpoint: CheckpointId) -> SnapshotTask {

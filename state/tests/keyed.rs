@@ -23,6 +23,19 @@ fn value_starts_empty_and_reads_see_the_latest_write() -> Result<(), Error> {
     Ok(())
 }
 
+#[test]
+fn a_name_is_declared_once() -> Result<(), Error> {
+    let mut states = all_groups();
+    states.value::<i64>("total")?;
+    let error = states.list::<i64>("total").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+    assert_eq!(
+        error.to_string(),
+        "invalid declaration: operator `op`, state `total`: declared twice; give each state its own name"
+    );
+    Ok(())
+}
+
 /// B25, F095: the error names key, group and range; nothing is written.
 #[test]
 fn key_outside_the_owned_groups_is_a_typed_error() -> Result<(), Error> {

@@ -10,7 +10,7 @@ use std::{
 
 use common::{MAX, Stored, all};
 use cutwater_barrier::CheckpointId;
-use cutwater_keygroups::{Flink, Key, KeyGroupRange, MaxParallelism};
+use cutwater_keygroups::{Flink, Key, KeyGroupRange, KeyHash, MaxParallelism};
 use cutwater_state::{Error, ErrorKind, Keyed, KeyedStates, Restored, Result};
 use serde::{Deserialize, Serialize};
 
@@ -248,5 +248,26 @@ fn a_panic_in_update_leaves_the_states_usable() -> Result<()> {
         sum += expected.map_or(0, |_| 1);
     }
     assert_eq!(states[total].iter().count(), sum);
+    Ok(())
+}
+
+/// One group that splits its regions many times, and some far more often than others: three of four
+/// bits of the hashes are zero.
+#[test]
+fn an_uneven_group_finds_each_key_also_after_prefetching() -> Result<()> {
+    let (one, groups) = (MaxParallelism::new(1).unwrap(), KeyGroupRange::new(0, 1));
+    let mut states = KeyedStates::<u64>::new("op", groups, one);
+    let total = states.value::<u64>("total")?;
+    let keys: Vec<u64> = (0..60_000).collect();
+    let skewed = |key: &u64| KeyHash(key.key_hash().0 & key.key_hash().0.rotate_left(29));
+    let hashes: Vec<KeyHash> = keys.iter().map(skewed).collect();
+    for (key, hash) in keys.iter().zip(&hashes) {
+        states[total].put(Keyed::with_hash(key, *hash), *key)?;
+    }
+    states.prefetch(&hashes); // changes nothing
+    for (key, hash) in keys.iter().zip(&hashes) {
+        assert_eq!(states.get(total, Keyed::with_hash(key, *hash))?, Some(key));
+    }
+    assert_eq!(states[total].iter().count(), keys.len());
     Ok(())
 }

@@ -208,3 +208,23 @@ fn the_log_stays_short() {
         assert_eq!(reader.generation(), Some(Generation::new(1)));
     });
 }
+
+/// More savepoints than the log may have entries: it has as many as it needs, and no more.
+#[test]
+fn a_log_shorter_than_what_is_kept_is_not_asked_for() {
+    block_on(async {
+        let mut options = options();
+        options.log_entries = 1;
+        let blobs = MemoryBlobs::new();
+        let (mut store, _) = lead(blobs.clone(), options).await;
+        for id in 1..=20 {
+            let mut savepoint = metadata(&store, id, &[]);
+            savepoint.kind = CheckpointKind::Savepoint;
+            store.complete(&savepoint).await.unwrap();
+            store.committed(CheckpointId::new(id)).await.unwrap();
+            store.apply_retention().await.unwrap();
+        }
+        assert_eq!(ids(&store).len(), 20);
+        assert!(blobs.list("log/").await.unwrap().len() <= 60);
+    });
+}

@@ -28,7 +28,7 @@ struct State {
 }
 
 impl<S: Source> SplitCoordinator<S> {
-    /// The coordinator of a job that starts from nothing.
+    /// The coordinator of a job that starts from nothing. Call [`discover`](Self::discover) next.
     pub fn fresh(source: &S, parallelism: usize) -> Result<Self> {
         Ok(Self {
             enumerator: source.enumerator(None)?,
@@ -38,6 +38,9 @@ impl<S: Source> SplitCoordinator<S> {
 
     /// The coordinator of a restored job. `state` is what [`snapshot`](Self::snapshot) gave,
     /// `readers` the encoded snapshots of *all* readers of the old attempt, whatever their number.
+    ///
+    /// Call [`discover`](Self::discover) next, as after a fresh start: until it says that the input is
+    /// complete, no reader hears that there are no more splits.
     pub fn restore<'a>(
         source: &S,
         parallelism: usize,

@@ -37,6 +37,7 @@
 //!
 //! // Restored with two readers: the coordinator gets the positions of all the old ones.
 //! let mut coordinator = SplitCoordinator::restore(&source, 2, &state, [&position[..]])?;
+//! coordinator.discover()?;
 //! let mut readers = [
 //!     source.reader(ReaderContext::new(0, 2))?,
 //!     source.reader(ReaderContext::new(1, 2))?,

@@ -11,7 +11,7 @@ use cutwater_runtime::{
     BoxError, Collect, Job, JobHandle, KeyedContext, KeyedOpen, KeyedProcess, Observer, Restart,
     Result, Settings,
 };
-use cutwater_source::VecSource;
+use cutwater_source::{Source, VecSource};
 use cutwater_state::{Handle, ValueState};
 use cutwater_storage::{LocalBlobs, SharedBlobs};
 
@@ -52,7 +52,11 @@ impl KeyedProcess<u64> for Count {
 
 /// Three splits of `records` numbers each.
 pub(crate) fn numbers(records: u64) -> VecSource<u64> {
-    VecSource::new((0..3).map(|part| (part..part + records).collect()).collect())
+    VecSource::new(
+        (0..3)
+            .map(|part| (part..part + records).collect())
+            .collect(),
+    )
 }
 
 /// Numbers, `each` applied to every one, counted per key.
@@ -64,6 +68,19 @@ pub(crate) fn counting(
     let job = Job::new("counting");
     job.source("numbers", numbers(records))
         .map(each)
+        .key_by(|number| number % KEYS)
+        .process("count", Count::open)
+        .sink("updates", output.clone());
+    job
+}
+
+/// Numbers from `source`, counted per key.
+pub(crate) fn counting_from<S>(source: S, output: &Collect<Update>) -> Job
+where
+    S: Source<Record = u64>,
+{
+    let job = Job::new("counting");
+    job.source("numbers", source)
         .key_by(|number| number % KEYS)
         .process("count", Count::open)
         .sink("updates", output.clone());
@@ -107,7 +124,11 @@ pub(crate) fn assert_ledger(updates: Vec<Update>, records: u64) {
     for (key, total) in expected {
         let mut counts = found.remove(&key).unwrap_or_default();
         counts.sort_unstable();
-        assert_eq!(counts, (1..=total).collect::<Vec<_>>(), "updates of key {key}");
+        assert_eq!(
+            counts,
+            (1..=total).collect::<Vec<_>>(),
+            "updates of key {key}"
+        );
     }
     assert!(found.is_empty(), "keys that nobody sent: {found:?}");
 }

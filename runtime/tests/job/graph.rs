@@ -27,11 +27,14 @@ fn sorted<T: Ord + Send + 'static>(output: &Collect<T>) -> Vec<T> {
 fn map_filter_and_flat_map_keep_every_record_once() {
     let output = Collect::new();
     let job = Job::new("stateless");
-    job.source("numbers", VecSource::new(vec![(0..500_u64).collect(), (500..1_000).collect()]))
-        .filter(|number| number % 2 == 0)
-        .map(|number| number / 2)
-        .flat_map(|number, out: &mut Vec<u64>| out.extend([number, number + 500]))
-        .sink("out", output.clone());
+    job.source(
+        "numbers",
+        VecSource::new(vec![(0..500_u64).collect(), (500..1_000).collect()]),
+    )
+    .filter(|number| number % 2 == 0)
+    .map(|number| number / 2)
+    .flat_map(|number, out: &mut Vec<u64>| out.extend([number, number + 500]))
+    .sink("out", output.clone());
     run(job);
     assert_eq!(sorted(&output), (0..1_000).collect::<Vec<_>>());
 }
@@ -44,10 +47,14 @@ fn a_union_has_the_records_of_both_and_a_fan_out_gives_each_consumer_all() {
     let right = job.source("right", VecSource::new(vec![(300..600_u64).collect()]));
     let both = left.union(&right);
     both.sink("all", all.clone());
-    both.map(|number| 2 * number).sink("doubled", doubled.clone());
+    both.map(|number| 2 * number)
+        .sink("doubled", doubled.clone());
     run(job);
     assert_eq!(sorted(&all), (0..600).collect::<Vec<_>>());
-    assert_eq!(sorted(&doubled), (0..600).map(|number| 2 * number).collect::<Vec<_>>());
+    assert_eq!(
+        sorted(&doubled),
+        (0..600).map(|number| 2 * number).collect::<Vec<_>>()
+    );
 }
 
 #[test]
@@ -109,10 +116,12 @@ impl KeyedCoProcess<u64> for Join {
         context: &mut KeyedContext<'_, u64>,
         out: &mut Vec<(String, u64)>,
     ) -> Result<(), BoxError> {
-        for (worth, ()) in context.keyed[self.worths].iter(context.key)? {
+        for (worth, ()) in context.keyed[self.worths].entries(context.key)? {
             out.push((name.clone(), *worth));
         }
-        context.keyed.update(self.names, context.key, |slot| *slot = Some(name))?;
+        context
+            .keyed
+            .update(self.names, context.key, |slot| *slot = Some(name))?;
         Ok(())
     }
 
@@ -138,7 +147,9 @@ fn two_keyed_inputs_share_the_state_of_a_key() {
     let job = Job::new("join");
     let names = (0..200).map(|key| (key, format!("key {key}"))).collect();
     let names = job.source("names", VecSource::new(vec![names]));
-    let worths = (0..200).flat_map(|key| [(key, 10 * key), (key, 10 * key + 1)]).collect();
+    let worths = (0..200)
+        .flat_map(|key| [(key, 10 * key), (key, 10 * key + 1)])
+        .collect();
     let worths = job.source("worths", VecSource::new(vec![worths]));
     names
         .key_by(|(key, _)| *key)
@@ -198,7 +209,9 @@ fn every_subtask_gets_all_of_a_broadcast_stream() {
         .connect_broadcast(&rules, "apply", open)
         .sink("out", output.clone());
     run(job);
-    let expected: Vec<_> = (0..3).flat_map(|subtask| [1, 2, 3].map(|rule| (subtask, rule))).collect();
+    let expected: Vec<_> = (0..3)
+        .flat_map(|subtask| [1, 2, 3].map(|rule| (subtask, rule)))
+        .collect();
     assert_eq!(sorted(&output), expected);
 }
 
@@ -258,7 +271,10 @@ fn a_keyed_operator_can_listen_to_a_broadcast_as_well() {
     let heard = updates.iter().filter(|(key, _)| *key == u64::MAX).count();
     assert_eq!(heard, 2 * 3, "both rules in all three subtasks");
     for key in 0..10 {
-        let sums = updates.iter().filter(|(k, _)| *k == key).map(|(_, sum)| *sum);
+        let sums = updates
+            .iter()
+            .filter(|(k, _)| *k == key)
+            .map(|(_, sum)| *sum);
         assert_eq!(sums.max(), Some((0..10).map(|tens| 10 * tens + key).sum()));
     }
 }

@@ -1,5 +1,11 @@
 //! Whole jobs, run by the runtime in this process.
 
 mod common;
+mod faults;
+mod graph;
+mod guarantees;
 mod recovery;
 mod rescale;
+mod restore;
+mod stepped;
+mod windows;

@@ -1,6 +1,5 @@
 //! Attempts that fail and come back: every record counts once, in state and in what is committed.
 
-
 use std::sync::{
     Arc,
     atomic::{AtomicU64, Ordering},
@@ -25,7 +24,11 @@ fn a_panic_in_user_code_is_a_failed_attempt_and_each_record_counts_once() {
     for at in [1, 5_000, 29_000, 60_000] {
         let directory = tempfile::tempdir().unwrap();
         let output = Collect::new();
-        let job = counting(20_000, &output, once(at, |number| panic!("{number} breaks it")));
+        let job = counting(
+            20_000,
+            &output,
+            once(at, |number| panic!("{number} breaks it")),
+        );
         let outcome = start(job, directory.path(), settings(2)).wait().unwrap();
         assert_eq!(outcome.restarts, 1, "failed at {at}");
         assert!(outcome.is_finished);
@@ -38,7 +41,9 @@ fn a_job_that_keeps_failing_gives_up_and_says_why() {
     let directory = tempfile::tempdir().unwrap();
     let output = Collect::new();
     let job = counting(100, &output, |number| panic!("{number} always breaks it"));
-    let error = start(job, directory.path(), settings(2)).wait().unwrap_err();
+    let error = start(job, directory.path(), settings(2))
+        .wait()
+        .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Failed);
     let chain = error.chain();
     assert!(chain.contains("gave up after 4 failed attempts"), "{chain}");
@@ -55,7 +60,11 @@ fn without_a_restart_strategy_the_first_failure_ends_the_job() {
     settings.restart = Restart::Never;
     let handle = start(job, directory.path(), settings);
     let error = handle.wait().unwrap_err();
-    assert!(error.chain().contains("gave up after 1 failed attempt"), "{}", error.chain());
+    assert!(
+        error.chain().contains("gave up after 1 failed attempt"),
+        "{}",
+        error.chain()
+    );
 }
 
 #[test]
@@ -63,10 +72,20 @@ fn an_error_of_a_user_function_names_the_operator_and_the_reason() {
     let directory = tempfile::tempdir().unwrap();
     let job = cutwater_runtime::Job::new("failing");
     job.source("numbers", crate::common::numbers(10))
-        .try_map(|number| if number == 7 { Err("seven is refused") } else { Ok(number) })
+        .try_map(|number| {
+            if number == 7 {
+                Err("seven is refused")
+            } else {
+                Ok(number)
+            }
+        })
         .sink("out", Collect::new());
     let mut settings = settings(1);
     settings.restart = Restart::Never;
     let error = start(job, directory.path(), settings).wait().unwrap_err();
-    assert!(error.chain().contains("seven is refused"), "{}", error.chain());
+    assert!(
+        error.chain().contains("seven is refused"),
+        "{}",
+        error.chain()
+    );
 }

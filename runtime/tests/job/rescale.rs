@@ -1,6 +1,5 @@
 //! Stop with a checkpoint, continue with another parallelism: nothing is lost, nothing counts twice.
 
-
 use std::time::Duration;
 
 use crate::common::{Barrage, assert_ledger, counting, settings, start, wait_until};
@@ -26,6 +25,9 @@ fn a_stopped_job_continues_with_any_parallelism() {
         let handle = start(job, directory.path(), settings(parallelism));
         hold.await_waiting();
         handle.stop();
+        wait_until("the last checkpoint is triggered", || {
+            handle.status().state == State::Stopping
+        });
         hold.open();
         let outcome = handle.wait().unwrap();
         assert!(!outcome.is_finished, "run {run} was stopped in the middle");
@@ -42,7 +44,9 @@ fn a_finished_job_started_again_writes_nothing_more() {
     let output = Collect::new();
     for parallelism in [2, 3] {
         let job = counting(1_000, &output, |number| number);
-        let outcome = start(job, directory.path(), settings(parallelism)).wait().unwrap();
+        let outcome = start(job, directory.path(), settings(parallelism))
+            .wait()
+            .unwrap();
         assert!(outcome.is_finished);
     }
     assert_ledger(output.take(), 1_000);
@@ -55,7 +59,12 @@ fn without_periodic_checkpoints_the_last_one_still_commits_everything() {
     let mut settings = settings(2);
     settings.checkpoint_interval = None;
     let job = counting(1_000, &output, |number| number);
-    assert!(start(job, directory.path(), settings).wait().unwrap().is_finished);
+    assert!(
+        start(job, directory.path(), settings)
+            .wait()
+            .unwrap()
+            .is_finished
+    );
     assert_ledger(output.take(), 1_000);
 }
 
@@ -108,6 +117,11 @@ fn a_cancelled_job_ends_at_once_and_can_be_continued() {
     let error = handle.wait().unwrap_err();
     assert_eq!(error.kind(), cutwater_runtime::ErrorKind::Cancelled);
     let job = counting(RECORDS, &output, |number| number);
-    assert!(start(job, directory.path(), settings(3)).wait().unwrap().is_finished);
+    assert!(
+        start(job, directory.path(), settings(3))
+            .wait()
+            .unwrap()
+            .is_finished
+    );
     assert_ledger(output.take(), RECORDS);
 }

@@ -38,7 +38,9 @@ impl<V: cutwater_state::Data + Default> KeyedProcess<u64> for Keep<V> {
         context: &mut KeyedContext<'_, u64>,
         out: &mut Vec<u64>,
     ) -> Result<(), BoxError> {
-        context.keyed.update(self.0, context.key, |slot| *slot = Some(V::default()))?;
+        context
+            .keyed
+            .update(self.0, context.key, |slot| *slot = Some(V::default()))?;
         out.push(number);
         Ok(())
     }
@@ -56,7 +58,9 @@ fn keeping<V: cutwater_state::Data + Default>(uid: &str, state: &'static str) ->
 #[test]
 fn state_of_an_operator_that_is_gone_is_refused_by_uid_and_dropped_only_if_allowed() {
     let directory = tempfile::tempdir().unwrap();
-    start(keeping::<u64>("sums", "sum"), directory.path(), settings(2)).wait().unwrap();
+    start(keeping::<u64>("sums", "sum"), directory.path(), settings(2))
+        .wait()
+        .unwrap();
     let renamed = || keeping::<u64>("totals", "sum");
     let message = refused(renamed(), directory.path(), settings(2));
     assert!(message.contains("no operator `sums`"), "{message}");
@@ -69,17 +73,35 @@ fn state_of_an_operator_that_is_gone_is_refused_by_uid_and_dropped_only_if_allow
 #[test]
 fn a_state_that_is_not_declared_any_more_is_refused_by_name() {
     let directory = tempfile::tempdir().unwrap();
-    start(keeping::<u64>("sums", "sum"), directory.path(), settings(2)).wait().unwrap();
-    let message = refused(keeping::<u64>("sums", "total"), directory.path(), settings(1));
-    assert!(message.contains("`sums`") && message.contains("`sum`"), "{message}");
+    start(keeping::<u64>("sums", "sum"), directory.path(), settings(2))
+        .wait()
+        .unwrap();
+    let message = refused(
+        keeping::<u64>("sums", "total"),
+        directory.path(),
+        settings(1),
+    );
+    assert!(
+        message.contains("`sums`") && message.contains("`sum`"),
+        "{message}"
+    );
 }
 
 #[test]
 fn a_state_of_another_type_is_refused_with_both_schemas() {
     let directory = tempfile::tempdir().unwrap();
-    start(keeping::<u64>("sums", "sum"), directory.path(), settings(2)).wait().unwrap();
-    let message = refused(keeping::<String>("sums", "sum"), directory.path(), settings(2));
-    assert!(message.contains("u64") && message.contains("str"), "{message}");
+    start(keeping::<u64>("sums", "sum"), directory.path(), settings(2))
+        .wait()
+        .unwrap();
+    let message = refused(
+        keeping::<String>("sums", "sum"),
+        directory.path(),
+        settings(2),
+    );
+    assert!(
+        message.contains("u64") && message.contains("str"),
+        "{message}"
+    );
 }
 
 /// F083.
@@ -91,12 +113,26 @@ fn a_checkpoints_max_parallelism_is_adopted_by_default_and_another_is_refused() 
         settings.max_parallelism = MaxParallelism::new(max);
         settings
     };
-    start(keeping::<u64>("sums", "sum"), directory.path(), with(64)).wait().unwrap();
+    start(keeping::<u64>("sums", "sum"), directory.path(), with(64))
+        .wait()
+        .unwrap();
     let message = refused(keeping::<u64>("sums", "sum"), directory.path(), with(256));
-    assert!(message.contains("64") && message.contains("256"), "{message}");
-    start(keeping::<u64>("sums", "sum"), directory.path(), settings(3)).wait().unwrap();
-    let message = refused(keeping::<u64>("sums", "sum"), directory.path(), settings(65));
-    assert!(message.contains("65") && message.contains("64 key groups"), "{message}");
+    assert!(
+        message.contains("64") && message.contains("256"),
+        "{message}"
+    );
+    start(keeping::<u64>("sums", "sum"), directory.path(), settings(3))
+        .wait()
+        .unwrap();
+    let message = refused(
+        keeping::<u64>("sums", "sum"),
+        directory.path(),
+        settings(65),
+    );
+    assert!(
+        message.contains("65") && message.contains("64 key groups"),
+        "{message}"
+    );
 }
 
 #[test]
@@ -118,7 +154,11 @@ fn a_checkpoint_that_is_not_there_is_named() {
     let mut settings = settings(2);
     settings.restore = Restore::Checkpoint(CheckpointId::new(9_999));
     let output = Collect::<Update>::new();
-    let message = refused(counting(1, &output, |number| number), directory.path(), settings);
+    let message = refused(
+        counting(1, &output, |number| number),
+        directory.path(),
+        settings,
+    );
     assert!(message.contains("9999"), "{message}");
 }
 
@@ -130,7 +170,11 @@ fn a_checkpoint_older_than_what_sinks_have_committed_is_refused() {
     let mut settings = settings(2);
     settings.restore = Restore::Checkpoint(CheckpointId::new(last.get() - 1));
     let output = Collect::<Update>::new();
-    let message = refused(counting(1, &output, |number| number), directory.path(), settings);
+    let message = refused(
+        counting(1, &output, |number| number),
+        directory.path(),
+        settings,
+    );
     assert!(message.contains("would be written again"), "{message}");
 }
 

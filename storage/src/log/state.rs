@@ -205,6 +205,9 @@ impl LogState {
     /// What to say again at the tail, so that old entries can go: the oldest needed decision, if it
     /// is more than `behind_max` entries back and can be said again.
     pub(crate) fn restate(&self, behind_max: u64) -> Option<Decision> {
+        // Each decision that is needed has an entry, so they cannot all be closer than their number.
+        let decisions = self.retained.len() + self.discarded.len() + 2;
+        let behind_max = behind_max.max(2 * decisions as u64);
         let needed = self.oldest_needed();
         if self.next_number() - needed <= behind_max {
             return None;

@@ -1,4 +1,5 @@
-//! Every schedule with few switches: most races need only two or three at the right steps.
+//! Every schedule with two switches, and every third one with three: most races need no more, at
+//! the right steps.
 
 use crate::{stepped::Process, world::World};
 
@@ -21,7 +22,8 @@ fn run(processes: &mut [Process], switches: &[(usize, usize)]) -> bool {
     all
 }
 
-/// Calls `check` with every schedule of two runs of steps, each of another process than the last.
+/// Calls `check` with the schedules of three runs of steps, each of another process than the last,
+/// as long as it says that the last one was not yet at its end. Says how many.
 fn schedules(processes: usize, mut check: impl FnMut(&[(usize, usize)]) -> bool) -> usize {
     let mut count = 0;
     for first in 0..processes {
@@ -31,7 +33,7 @@ fn schedules(processes: usize, mut check: impl FnMut(&[(usize, usize)]) -> bool)
                     let mut within = false;
                     for then in 1..STEPS_MAX {
                         let mut inner = false;
-                        for last in 1..STEPS_MAX {
+                        for last in (1..STEPS_MAX).step_by(3) {
                             count += 1;
                             if !check(&[(first, steps), (second, then), (third, last)]) {
                                 break;
@@ -62,7 +64,7 @@ fn two_coordinators_interleaved_at_every_call() {
         world.check(&format!("{switches:?}"));
         all
     });
-    assert!(count > 1000, "{count} schedules");
+    assert!(count > 300, "{count} schedules");
 }
 
 #[test]
@@ -78,7 +80,7 @@ fn three_coordinators_that_only_take_over_interleaved_at_every_call() {
         world.check(&format!("{switches:?}"));
         all
     });
-    assert!(count > 1000, "{count} schedules");
+    assert!(count > 300, "{count} schedules");
 }
 
 /// A crash at every call, also of the successor, and also while it deletes.
