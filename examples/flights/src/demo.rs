@@ -131,7 +131,6 @@ impl Stage {
         let log = self.directory.join(format!("run-{}.log", number + 1));
         let mut process = Process::start(&self.child(run), &log)?;
         let mut restored = None;
-        let mut first = None;
         let mut latest = None;
         loop {
             let (event, since_start) = process.next()?;
@@ -139,10 +138,7 @@ impl Stage {
             match event.what {
                 What::Started { restored: from } => restored = from,
                 What::Completed(checkpoint) => {
-                    if first.is_none() {
-                        first = Some(since_start);
-                        self.recovered(run, restored, &event, since_start, history)?;
-                    }
+                    self.recovered(run, restored, &event, since_start, history)?;
                     latest = Some(checkpoint.id);
                     history.checkpoints.push((number + 1, checkpoint));
                 }
@@ -186,13 +182,13 @@ impl Stage {
         }
     }
 
-    /// The first checkpoint after a restart: now it is known to work.
+    /// A checkpoint is complete. The first after a kill says that the recovery has worked.
     fn recovered(
         &self,
         run: &Run,
         restored: Option<u64>,
         event: &Event,
-        first_checkpoint: Duration,
+        since_start: Duration,
         history: &mut History,
     ) -> Result<(), BoxError> {
         let Some(stop) = history.stopped.take() else {
@@ -203,7 +199,7 @@ impl Stage {
             restored,
             flights: event.restored,
             parallelism: run.parallelism,
-            first_checkpoint,
+            first_checkpoint: since_start,
         };
         self.say(&recovery.to_string())?;
         history.recoveries.push(recovery);
