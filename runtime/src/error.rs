@@ -30,6 +30,9 @@ pub enum ErrorKind {
     /// The sink's target no longer has a transaction that the checkpoint promised. Data is missing
     /// there: somebody has to look before the job goes on.
     Lost,
+    /// The input is not what it should be: a malformed record, a file that is gone or another. It
+    /// would be no better the next time. Mend the input, or have the source skip bad records.
+    BadInput,
     /// Something failed that may work when tried again: an operator, the store, a sink.
     Failed,
     /// It was cancelled.
