@@ -5,7 +5,7 @@ use std::{
     fs::{self, File},
     io::{BufRead, BufReader},
     path::{Path, PathBuf},
-    process::{Command, Output},
+    process::{Child, Command, Output, Stdio},
 };
 
 use flate2::read::MultiGzDecoder;
@@ -163,4 +163,55 @@ fn a_folder_is_never_used_twice() {
     assert_eq!(demo.status.code(), Some(1));
     let said = said(&demo);
     assert!(said.contains("name a folder that does not exist"), "{said}");
+}
+
+/// One run of the job, as the demo starts it.
+fn start_run(data: &Path, directory: &Path, rate: &str) -> Child {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_cutwater-example-flights"));
+    command.arg("run");
+    for log in LOGS {
+        command.arg("--log").arg(data.join(format!("{log}.csv")));
+    }
+    command
+        .arg("--checkpoints")
+        .arg(directory.join("checkpoints"));
+    command.arg("--output").arg(directory.join("output"));
+    command.args(["--parallelism", "2", "--rate", rate]);
+    let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    piped.stderr(Stdio::piped()).spawn().unwrap()
+}
+
+#[test]
+fn of_two_processes_on_one_directory_the_older_stops_and_nothing_is_committed_twice() {
+    let folder = tempfile::tempdir().unwrap();
+    let (data, directory) = (data(folder.path()), folder.path().join("demo"));
+    fs::create_dir(&directory).unwrap();
+    let mut older = start_run(&data, &directory, "500");
+    // Held apart, as the run ends with it and waiting closes what the child still has.
+    let stdin = older.stdin.take();
+    let mut events = BufReader::new(older.stdout.take().unwrap()).lines();
+    let completed = events.find(|line| line.as_ref().unwrap().contains("completed"));
+    assert!(
+        completed.is_some(),
+        "the older process has completed a checkpoint"
+    );
+
+    let mut newer = start_run(&data, &directory, "20000");
+    let newer_stdin = newer.stdin.take();
+    let newer = newer.wait_with_output().unwrap();
+    assert!(newer.status.success(), "{}", said(&newer));
+    drop(newer_stdin);
+
+    let rest: Vec<String> = events.map_while(Result::ok).collect();
+    let older = older.wait_with_output().unwrap();
+    drop(stdin);
+    assert_eq!(older.status.code(), Some(1), "{rest:?}");
+    let said = said(&older);
+    assert!(said.contains("generation 2 has taken over"), "{said}");
+    let compared = flights(&["compare"], &data, &directory);
+    assert!(
+        compared.status.success(),
+        "{}",
+        String::from_utf8_lossy(&compared.stdout)
+    );
 }
