@@ -30,7 +30,8 @@ impl<K: Key, P, Out> KeyedOperator<K, P, Out> {
     ) -> Result<Self> {
         let restored = &context.attempt.restored;
         let assignment = context.assignment(usize::from(context.parallelism));
-        let groups = assignment.groups(context.subtask).bounds();
+        let groups = assignment.range(context.subtask);
+        let groups = groups.expect("a contiguous assignment gives one range to every subtask");
         let mut keyed = restored.keyed_states(uid, groups, context.max_parallelism)?;
         let operator = Operator::open(uid, context, downstream, |subtask, operator| {
             open(&mut KeyedOpen {

@@ -70,7 +70,7 @@ impl<P, Out> Operator<P, Out> {
             .map_err(|error| failed(&self.uid, self.subtask, error.into()))?;
         Ok(OperatorSnapshot {
             uid: self.uid.clone(),
-            operator: operator.unwrap_or_default(),
+            operator,
             ..OperatorSnapshot::default()
         })
     }
