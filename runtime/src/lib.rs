@@ -122,3 +122,8 @@ pub use handle::JobHandle;
 pub use observe::{CheckpointSummary, Moment, Observer, Outcome, State, Status};
 pub use settings::{Guarantee, Restart, Restore, Settings};
 pub use stream::{Job, KeyedStream, Record, Stream};
+
+/// The example on the repository's first page runs as a test of this crate.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct FirstPage;

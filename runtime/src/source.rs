@@ -11,7 +11,7 @@ use cutwater_source::{
 };
 
 use crate::{
-    BoxError, Error, ErrorKind, Result,
+    Error, ErrorKind, Result,
     stage::{AnyStage, OperatorSnapshot, Stage, TaskError, TaskResult, Visit},
     task::TaskContext,
 };
@@ -27,7 +27,7 @@ pub(crate) trait SourceNode: Send + Sync {
         &self,
         parallelism: u16,
         restored: Option<(&[u8], &[Vec<u8>])>,
-    ) -> Result<Box<dyn Splits>, BoxError>;
+    ) -> Result<Box<dyn Splits>>;
 }
 
 /// A reader of any type, and the chain behind it.
@@ -50,7 +50,7 @@ pub(crate) enum SplitMessage {
 /// A [`SplitCoordinator`] of any type.
 pub(crate) trait Splits: Send {
     /// Looks for splits; blocks. True once there will never be more.
-    fn discover(&mut self) -> Result<bool, BoxError>;
+    fn discover(&mut self) -> Result<bool>;
     fn requested(&mut self, subtask: usize);
     fn completed(&mut self, checkpoint: CheckpointId);
     /// The next message, and the subtask it is for.
@@ -70,7 +70,7 @@ impl<S: Source> SourceNode for TypedSource<S> {
         let who = ReaderContext::new(usize::from(subtask), usize::from(parallelism));
         let reader = self.source.reader(who).map_err(|error| {
             let message = format!("source `{}` could not open its reader {subtask}", self.uid);
-            Error::new(ErrorKind::Failed, message).with_source(error)
+            Error::new(kind_of(&error), message).with_source(error)
         })?;
         Ok(Box::new(Head::<S> {
             uid: self.uid.clone(),
@@ -86,16 +86,33 @@ impl<S: Source> SourceNode for TypedSource<S> {
         &self,
         parallelism: u16,
         restored: Option<(&[u8], &[Vec<u8>])>,
-    ) -> Result<Box<dyn Splits>, BoxError> {
+    ) -> Result<Box<dyn Splits>> {
         let parallelism = usize::from(parallelism);
-        let coordinator = match restored {
-            None => SplitCoordinator::fresh(&self.source, parallelism)?,
+        let opened = match restored {
+            None => SplitCoordinator::fresh(&self.source, parallelism),
             Some((state, readers)) => {
                 let readers = readers.iter().map(Vec::as_slice);
-                SplitCoordinator::restore(&self.source, parallelism, state, readers)?
+                SplitCoordinator::restore(&self.source, parallelism, state, readers)
             }
         };
-        Ok(Box::new(coordinator))
+        let splits = opened.map_err(|error| {
+            let message = format!("source `{}` could not be opened", self.uid);
+            Error::new(kind_of(&error), message).with_source(error)
+        })?;
+        Ok(Box::new(splits))
+    }
+}
+
+/// Whether reading again could help.
+fn kind_of(error: &cutwater_source::Error) -> ErrorKind {
+    match error.kind() {
+        cutwater_source::ErrorKind::BadInput | cutwater_source::ErrorKind::Changed => {
+            ErrorKind::BadInput
+        }
+        cutwater_source::ErrorKind::Corrupt | cutwater_source::ErrorKind::Invalid => {
+            ErrorKind::Restore
+        }
+        _ => ErrorKind::Failed,
     }
 }
 
@@ -176,8 +193,11 @@ impl<S: Source> SourceHead for Head<S> {
 }
 
 impl<S: Source> Splits for SplitCoordinator<S> {
-    fn discover(&mut self) -> Result<bool, BoxError> {
-        Ok(Self::discover(self)?)
+    fn discover(&mut self) -> Result<bool> {
+        Self::discover(self).map_err(|error| {
+            let message = "a source could not look for its splits";
+            Error::new(kind_of(&error), message).with_source(error)
+        })
     }
 
     fn requested(&mut self, subtask: usize) {

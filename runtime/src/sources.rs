@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use cutwater_barrier::{CheckpointId, coordinate::TaskId};
 
 use crate::{
-    BoxError, Error, ErrorKind, Result,
+    Result,
     attempt::{Attempt, Tasks},
     graph::{Make, NodeId},
     source::Splits,
@@ -41,9 +41,7 @@ impl Sources {
             let restored = restored
                 .as_ref()
                 .map(|(state, readers)| (&state[..], &readers[..]));
-            let splits = source
-                .coordinator(parallelism, restored)
-                .map_err(failed(uid, "could not be opened"))?;
+            let splits = source.coordinator(parallelism, restored)?;
             let source = Source {
                 uid: uid.clone(),
                 splits,
@@ -59,9 +57,7 @@ impl Sources {
     pub(crate) fn discover(&mut self) -> Result<()> {
         for source in self.sources.values_mut() {
             if !source.is_complete {
-                let discovered = source.splits.discover();
-                source.is_complete =
-                    discovered.map_err(failed(&source.uid, "could not look for its splits"))?;
+                source.is_complete = source.splits.discover()?;
             }
         }
         Ok(())
@@ -101,9 +97,4 @@ impl Sources {
             source.splits.completed(checkpoint);
         }
     }
-}
-
-fn failed(uid: &str, what: &str) -> impl Fn(BoxError) -> Error {
-    let message = format!("source `{uid}` {what}");
-    move |error| Error::new(ErrorKind::Failed, message.clone()).with_source(error)
 }

@@ -94,6 +94,9 @@ impl Supervisor {
             }
             history.failures += 1;
             let Some(delay) = self.settings.restart.delay(history.failures) else {
+                if history.failures == 1 {
+                    return Err(error);
+                }
                 let attempts = history.failures;
                 let message = format!(
                     "job `{}` gave up after {attempts} failed attempts without a checkpoint in between",
