@@ -246,7 +246,7 @@ fn the_coordinator_accounts_for_everything_in_every_order() {
                     coordinate::Event::Decided { checkpoint }
                 } else {
                     for report in &reports {
-                        *next.inside.entry(report.report).or_default() += 1;
+                        *next.inside.entry(report.part).or_default() += 1;
                     }
                     coordinate::Event::NotDecided {
                         checkpoint,
@@ -282,7 +282,7 @@ fn ack(checkpoint: u64, task: usize) -> Message {
         generation: Generation::new(1),
         checkpoint: CheckpointId::new(checkpoint),
         task: TaskId(task),
-        report: u32::try_from(checkpoint).unwrap() * 10 + u32::try_from(task).unwrap(),
+        part: u32::try_from(checkpoint).unwrap() * 10 + u32::try_from(task).unwrap(),
         stats: TaskStats::default(),
     }
 }
@@ -326,8 +326,8 @@ impl Job {
     }
 
     fn tell(&mut self, event: Message) {
-        if let coordinate::Event::Acked { report, .. } = event {
-            *self.inside.entry(report).or_default() += 1;
+        if let coordinate::Event::Acked { part, .. } = event {
+            *self.inside.entry(part).or_default() += 1;
         }
         self.coordinator
             .handle(Time::ZERO, event)
@@ -342,7 +342,7 @@ impl Job {
         match effect {
             E::Decide(decision) => {
                 for report in &decision.reports {
-                    self.out(report.report);
+                    self.out(report.part);
                 }
                 let decision = (decision.barrier.checkpoint, decision.reports);
                 assert_eq!(self.deciding.replace(decision), None, "one at a time");
@@ -361,9 +361,9 @@ impl Job {
                     !self.durable.contains(&checkpoint),
                     "deleted what is complete"
                 );
-                self.out(report.report);
+                self.out(report.part);
             }
-            E::Leave { report, .. } => self.out(report.report),
+            E::Leave { report, .. } => self.out(report.part),
             E::Trigger { .. } | E::Answer { .. } => {}
             E::End { .. } | E::FailJob(_) => panic!("neither is due here"),
         }

@@ -3,6 +3,7 @@
 use std::{fmt::Write as _, io::Write};
 
 use comfy_table::Table;
+use cutwater_keygroups::MaxParallelism;
 use cutwater_storage::{CheckpointStore, FileRef, KeyedHandle, Metadata, Subtask};
 use serde_json::{Value, json};
 
@@ -97,12 +98,20 @@ fn sizes(metadata: &Metadata) -> Table {
         table.add_row([
             format!("{uid}\n{}", operator.name).into(),
             text::right(about),
-            text::right(format!("of {}", operator.max_parallelism)),
+            text::right(match operator.max_parallelism {
+                Some(max) => format!("of {max}"),
+                None => String::new(),
+            }),
             text::right(text::bytes(all)),
             "".into(),
             match coordinator {
                 0 => "".into(),
                 bytes => text::right(format!("coordinator {}", text::bytes(bytes))),
+            },
+            "".into(),
+            match operator.prepared.len() {
+                0 => "".into(),
+                transactions => text::right(transactions),
             },
         ]);
         for (index, subtask) in operator.subtasks.iter().enumerate() {
@@ -124,9 +133,9 @@ fn sizes(metadata: &Metadata) -> Table {
                 text::right(text::bytes(manifests as u64)),
                 text::right(text::bytes(subtask.operator_state.len() as u64)),
                 text::right(text::bytes(subtask.source.len() as u64)),
-                text::right(subtask.prepared.len()),
-                text::right(text::bytes(subtask.statistics.delta_bytes)),
-                text::right(text::bytes(subtask.statistics.full_bytes)),
+                "".into(),
+                text::right(text::bytes(subtask.statistics.bytes_written)),
+                text::right(text::bytes(subtask.statistics.bytes_full)),
             ]);
         }
     }
@@ -152,9 +161,9 @@ fn times(metadata: &Metadata) -> Table {
             text::right(text::duration(statistics.start_delay)),
             text::right(text::duration(statistics.alignment)),
             text::right(text::duration(statistics.sync)),
-            text::right(text::duration(statistics.r#async)),
+            text::right(text::duration(statistics.async_)),
             text::right(text::bytes(statistics.bytes_during_alignment)),
-            text::right(text::bytes(statistics.channel_state_bytes)),
+            text::right(text::bytes(statistics.bytes_in_flight)),
         ]);
     }
     table
@@ -168,7 +177,7 @@ fn slowest(metadata: &Metadata) -> Option<String> {
             ("waiting for the barrier", statistics.start_delay),
             ("aligning barriers", statistics.alignment),
             ("the sync part of the snapshot", statistics.sync),
-            ("writing the snapshot", statistics.r#async),
+            ("writing the snapshot", statistics.async_),
         ]
         .map(|(part, time)| (time, part, uid, index))
     });
@@ -218,8 +227,9 @@ fn operators(metadata: &Metadata) -> Value {
             "uid": uid,
             "name": operator.name,
             "parallelism": operator.parallelism(),
-            "max_parallelism": operator.max_parallelism.get(),
+            "max_parallelism": operator.max_parallelism.map(MaxParallelism::get),
             "finished": operator.finished,
+            "transactions": operator.prepared.len(),
             "coordinator_bytes": operator.coordinator.as_ref().map(|state| state.len()),
             "subtasks": subtasks,
         })
@@ -239,15 +249,14 @@ fn subtask(subtask: &Subtask) -> Value {
         "keyed_bytes": subtask.keyed.iter().map(KeyedHandle::bytes).sum::<u64>(),
         "operator_state_bytes": subtask.operator_state.len(),
         "position_bytes": subtask.source.len(),
-        "transactions": subtask.prepared.len(),
         "files": files,
         "start_delay_us": list::micros(statistics.start_delay),
         "alignment_us": list::micros(statistics.alignment),
         "sync_us": list::micros(statistics.sync),
-        "async_us": list::micros(statistics.r#async),
+        "async_us": list::micros(statistics.async_),
         "bytes_during_alignment": statistics.bytes_during_alignment,
-        "channel_state_bytes": statistics.channel_state_bytes,
-        "delta_bytes": statistics.delta_bytes,
-        "full_bytes": statistics.full_bytes,
+        "channel_state_bytes": statistics.bytes_in_flight,
+        "delta_bytes": statistics.bytes_written,
+        "full_bytes": statistics.bytes_full,
     })
 }

@@ -2,7 +2,8 @@
 
 use std::io::Write;
 
-use cutwater_storage::{CheckpointKind, CheckpointStore, Completed, Metadata, layout};
+use cutwater_barrier::Kind;
+use cutwater_storage::{CheckpointStore, Completed, Metadata, layout};
 use serde_json::{Value, json};
 
 use crate::{Failure, text};
@@ -102,11 +103,10 @@ pub(crate) fn size(completed: &Completed, metadata: &Metadata) -> u64 {
     completed.metadata_bytes + objects.map(|file| file.length).sum::<u64>()
 }
 
-pub(crate) fn kind(kind: CheckpointKind) -> &'static str {
+pub(crate) fn kind(kind: Kind) -> &'static str {
     match kind {
-        CheckpointKind::Checkpoint => "checkpoint",
-        CheckpointKind::Savepoint => "savepoint",
-        _ => "other",
+        Kind::Checkpoint => "checkpoint",
+        Kind::Savepoint => "savepoint",
     }
 }
 

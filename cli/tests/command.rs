@@ -7,11 +7,10 @@ use std::{
     time::Duration,
 };
 
-use cutwater_barrier::CheckpointId;
-use cutwater_keygroups::{KeyGroupRange, MaxParallelism};
+use cutwater_barrier::{CheckpointId, Kind};
+use cutwater_keygroups::{Assignment, Grouping, MaxParallelism};
 use cutwater_storage::{
-    CheckpointKind, CheckpointStore, KeyedHandle, LocalBlobs, Metadata, Operator, Options,
-    Statistics, Subtask, Term,
+    CheckpointStore, KeyedHandle, LocalBlobs, Metadata, Operator, Options, Subtask, Term,
 };
 use tempfile::TempDir;
 
@@ -35,25 +34,26 @@ fn directory() -> TempDir {
 }
 
 async fn metadata(store: &CheckpointStore, term: Term, id: CheckpointId) -> Metadata {
-    let mut operator = Operator::new("running totals", MaxParallelism::new(128).unwrap());
+    let max_parallelism = MaxParallelism::new(128).unwrap();
+    let assignment = Assignment::contiguous(2, max_parallelism).unwrap();
+    let mut operator = Operator::keyed("running totals", &assignment, Grouping::Xxh64);
     for index in 0..2 {
         let mut files = Vec::new();
         for (name, length) in [("small", 10), ("large", 100_000)] {
-            let mut file = store.files().unwrap().writer(id, "totals", index, name);
-            file.write(vec![b'x'; length]).await.unwrap();
-            files.push(file.finish().await.unwrap());
+            let bytes = vec![b'x'; length];
+            let state_files = store.files().unwrap();
+            let file = state_files.store(id, "totals", index, name, bytes).await;
+            files.push(file.unwrap());
         }
-        let start = u16::try_from(index).unwrap() * 64;
         let mut subtask = Subtask::default();
-        let groups = vec![KeyGroupRange::new(start, start + 64)];
+        let groups = assignment.range(index).into_iter().collect();
         subtask
             .keyed
             .push(KeyedHandle::new(groups, "manifest", files));
-        subtask.statistics = Statistics::default();
         subtask.statistics.alignment = Duration::from_micros(1500 * u64::from(index));
         operator.subtasks.push(subtask);
     }
-    let mut metadata = Metadata::new("bank", id, term.generation, CheckpointKind::Checkpoint);
+    let mut metadata = Metadata::new("bank", id, term.generation, Kind::Checkpoint);
     metadata.triggered_at_unix_ms = 1_795_981_557_123;
     metadata.duration = Duration::from_millis(12);
     metadata.operators.insert("totals".to_owned(), operator);

@@ -127,6 +127,17 @@ impl Assignment {
             .collect()
     }
 
+    /// The groups of one subtask as the one range they are, which is what keyed state takes.
+    ///
+    /// `None` if there is no such subtask, or if it owns nothing or several ranges. Every subtask of
+    /// [`contiguous`](Self::contiguous) has one.
+    pub fn range(&self, subtask: u16) -> Option<KeyGroupRange> {
+        match self.groups(subtask).ranges() {
+            [range] => Some(*range),
+            _ => None,
+        }
+    }
+
     /// The groups of every subtask, in order. This is what a checkpoint records.
     pub fn all_groups(&self) -> Vec<KeyGroupSet> {
         let mut owned = vec![Vec::new(); usize::from(self.parallelism)];

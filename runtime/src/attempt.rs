@@ -273,7 +273,7 @@ fn run(attempt: &Attempt, name: &str, task: Task) {
     attempt.report(id, report);
 }
 
-fn panic_message(panic: &(dyn Any + Send)) -> &str {
+pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> &str {
     let message = panic.downcast_ref::<&str>().copied();
     message
         .or_else(|| panic.downcast_ref::<String>().map(String::as_str))

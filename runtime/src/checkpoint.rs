@@ -2,10 +2,10 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use cutwater_barrier::{Kind, coordinate::Decision, stats::CheckpointStats};
-use cutwater_keygroups::{Assignment, KeyGroupRange};
+use cutwater_barrier::{coordinate::Decision, stats::CheckpointStats};
+use cutwater_keygroups::Assignment;
 use cutwater_sink_2pc::Prepared;
-use cutwater_storage::{CheckpointKind, Metadata, Operator, PreparedTransaction, Subtask};
+use cutwater_storage::{Metadata, Operator, PreparedTransaction, Subtask};
 
 use crate::{CheckpointSummary, attempt::Attempt, upload::TaskPart};
 
@@ -27,11 +27,12 @@ pub(crate) fn metadata(
     beside: &Beside,
 ) -> Metadata {
     let barrier = decision.barrier;
-    let kind = match barrier.kind {
-        Kind::Checkpoint => CheckpointKind::Checkpoint,
-        Kind::Savepoint => CheckpointKind::Savepoint,
-    };
-    let mut metadata = Metadata::new(&attempt.job, barrier.checkpoint, attempt.generation, kind);
+    let mut metadata = Metadata::new(
+        &attempt.job,
+        barrier.checkpoint,
+        attempt.generation,
+        barrier.kind,
+    );
     metadata.triggered_at_unix_ms = attempt.clock.unix_millis(barrier.triggered_at);
     metadata.duration = decision.stats.duration();
     for (node, operator) in attempt.graph.nodes.iter().enumerate() {
@@ -39,50 +40,32 @@ pub(crate) fn metadata(
         let parallelism = attempt
             .graph
             .parallelism_of(node, attempt.settings.parallelism);
-        let mut described = Operator::new(operator.name, attempt.max_parallelism);
+        let mut described = match operator.grouping {
+            None => Operator::new(operator.name),
+            Some(grouping) => {
+                let assignment = Assignment::contiguous(parallelism, attempt.max_parallelism)
+                    .expect("the parallelism was checked against the max parallelism");
+                Operator::keyed(operator.name, &assignment, grouping)
+            }
+        };
+        described.max_parallelism = Some(attempt.max_parallelism); // Fixed for the whole job.
         described.coordinator = beside.splits.get(uid).cloned().map(Into::into);
-        described.subtasks = vec![Subtask::default(); usize::from(parallelism)];
-        if let Some(grouping) = operator.grouping {
-            described.grouping = Some(grouping);
-            described.assignment = assignment(attempt, parallelism);
+        if let Some(sealed) = beside.sealed.get(uid) {
+            let named =
+                |one: &Prepared| PreparedTransaction::new(one.checkpoint, one.token.clone());
+            described.prepared = sealed.iter().map(named).collect();
         }
+        described.subtasks = vec![Subtask::default(); usize::from(parallelism)];
         metadata.operators.insert(uid.clone(), described);
     }
     for report in &decision.reports {
-        for (uid, part) in &report.report.operators {
+        for (uid, part) in &report.part.operators {
             let operator = metadata.operators.get_mut(uid);
             let operator = operator.expect("tasks report operators of the graph");
-            operator.subtasks[usize::from(report.report.subtask)] = part.clone();
-        }
-    }
-    for (uid, sealed) in &beside.sealed {
-        if let Some(operator) = metadata.operators.get_mut(uid) {
-            add_sealed(operator, sealed);
+            operator.subtasks[usize::from(report.part.subtask)] = part.clone();
         }
     }
     metadata
-}
-
-/// Adds the transactions of which no subtask of this attempt knows: those of earlier attempts that
-/// are not confirmed yet. Whose entry they stand in does not matter.
-fn add_sealed(operator: &mut Operator, sealed: &[Prepared]) {
-    for prepared in sealed {
-        let transaction = PreparedTransaction::new(prepared.checkpoint, prepared.token.clone());
-        let is_named = operator
-            .subtasks
-            .iter()
-            .any(|subtask| subtask.prepared.contains(&transaction));
-        if !is_named {
-            operator.subtasks[0].prepared.push(transaction);
-        }
-    }
-}
-
-fn assignment(attempt: &Attempt, parallelism: u16) -> Vec<Vec<KeyGroupRange>> {
-    let assignment = Assignment::contiguous(parallelism, attempt.max_parallelism)
-        .expect("the parallelism was checked against the max parallelism");
-    let groups = assignment.all_groups().into_iter();
-    groups.map(|groups| groups.ranges().to_vec()).collect()
 }
 
 /// The slowest of each part, for people.

@@ -1,6 +1,10 @@
 //! The committers of a job's sinks, from recovery to the last commit.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+};
 
 use cutwater_barrier::CheckpointId;
 use cutwater_sink_2pc::{CommitterContext, Notice, Prepared};
@@ -10,8 +14,9 @@ use tokio::{
 };
 
 use crate::{
-    Result,
-    attempt::Attempt,
+    Error, ErrorKind, Result,
+    attempt::{Attempt, panic_message},
+    function::Subtask,
     graph::Make,
     sink::{self, CommitterMessage, SinkNode},
 };
@@ -124,9 +129,9 @@ impl Committers {
     }
 
     /// Tells all sinks that it will not be, and that the job goes on.
-    pub(crate) fn declined(&self, checkpoint: CheckpointId) {
+    pub(crate) fn not_completed(&self, checkpoint: CheckpointId) {
         for sink in &self.sinks {
-            sink.tell(CommitterMessage::Declined(checkpoint));
+            sink.tell(CommitterMessage::NotCompleted(checkpoint));
         }
     }
 
@@ -195,16 +200,23 @@ fn open(
         .restored
         .checkpoint()
         .map(|checkpoint| (checkpoint, attempt.restored.prepared(&uid)));
-    let machine = sink::machine(attempt, sink.guarantee(), restored);
     let mut context = CommitterContext::new(&attempt.job, &uid, attempt.generation);
-    context.restored = attempt.restored.writer_states(&uid)?.concat();
+    context.restored = attempt.restored.writer_state(&uid, Subtask::new(0, 1))?;
     let (mailbox, messages) = mpsc::unbounded_channel();
     let (tokio, clock) = (attempt.tokio.clone(), attempt.clock);
     let thread = attempt.tokio.spawn_blocking(move || {
         let notices = |notice| {
             let _nobody_listens = telling.send(Told::Notice(number, notice));
         };
-        let ended = tokio.block_on(sink.commit(context, machine, clock, messages, &notices));
+        let commit = || tokio.block_on(sink.commit(context, restored, clock, messages, &notices));
+        let ended = catch_unwind(AssertUnwindSafe(commit)).unwrap_or_else(|panic| {
+            let message = format!(
+                "the committer of sink `{}` panicked: {}",
+                sink.uid(),
+                panic_message(&*panic)
+            );
+            Err(Error::new(ErrorKind::Failed, message))
+        });
         let _nobody_listens = telling.send(Told::Ended(ended));
     });
     Ok(OpenSink {

@@ -9,7 +9,7 @@
 //! Order at completion: all parts stored → transactions sealed → decision in the log → sinks commit →
 //! the log says so. Each arrow is a [`Moment`] that an observer can stop at.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, mem, sync::Arc, time::Duration};
 
 use cutwater_barrier::{
     CheckpointId, Coordinator, Then,
@@ -234,10 +234,8 @@ fn machine(attempt: &Attempt, tasks: &Tasks, term: Term, clock: Clock) -> Coordi
     config.concurrent_max = settings.concurrent_checkpoints;
     config.timeout = settings.checkpoint_timeout;
     config.tolerable_failures = settings.tolerable_failures;
-    let mut this = coordinate::Attempt::new(term.generation, term.first);
-    if let Some(checkpoint) = attempt.restored.checkpoint() {
-        this = this.restored(checkpoint);
-    }
+    let this = coordinate::Attempt::new(term.generation, term.first)
+        .restored(attempt.restored.checkpoint());
     Coordinator::new(config, tasks.plan.clone(), this)
 }
 
@@ -360,23 +358,18 @@ impl Driver<'_> {
             Report::Drained => self.handle(Event::Drained { task }),
             Report::Acked {
                 checkpoint,
-                part,
+                mut part,
                 stats,
             } => {
-                for (uid, operator) in &part.operators {
-                    let prepared = operator.prepared.iter();
-                    let prepared: Vec<_> = prepared
-                        .map(|prepared| Prepared::new(prepared.checkpoint, prepared.token.to_vec()))
-                        .collect();
-                    if !prepared.is_empty() {
-                        self.committers.prepared(uid, prepared);
-                    }
+                // Also of a report that comes late: whatever was prepared has to be ended.
+                for (uid, prepared) in mem::take(&mut part.prepared) {
+                    self.committers.prepared(&uid, prepared);
                 }
                 self.handle(Event::Acked {
                     generation,
                     checkpoint,
                     task,
-                    report: part,
+                    part,
                     stats,
                 })
             }
@@ -554,8 +547,10 @@ impl Driver<'_> {
         self.attempt.tokio.spawn(async move {
             let mut transactions = BTreeMap::new();
             for (uid, answer) in answers {
-                // A committer that went away has said why, and the attempt ends.
-                transactions.insert(uid, answer.await.unwrap_or_default());
+                // Without the answer nothing may be decided. A committer that went away says why, and
+                // the attempt ends.
+                let Ok(named) = answer.await else { return };
+                transactions.insert(uid, named);
             }
             let _attempt_is_over = sealed.send((decision, transactions));
         });
@@ -622,7 +617,7 @@ impl Driver<'_> {
         tracing::warn!(checkpoint = checkpoint.get(), reason, "checkpoint aborted");
         self.beside.remove(&checkpoint);
         self.setup.shared.update(|status| status.aborted += 1);
-        self.committers.declined(checkpoint);
+        self.committers.not_completed(checkpoint);
         self.tasks.tell_all(|| Control::Aborted(checkpoint));
         self.setup.observer.reached(&Moment::Aborted {
             checkpoint,

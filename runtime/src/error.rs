@@ -93,14 +93,28 @@ impl error::Error for Error {
     }
 }
 
-/// States are declared in `open`, where `?` should do: what does not fit is a failed restore, the
-/// rest may work another time.
+/// States are declared in `open`, where `?` should do: what does not fit or is damaged is a failed
+/// restore, the rest may work another time.
 impl From<cutwater_state::Error> for Error {
     fn from(error: cutwater_state::Error) -> Self {
         let kind = match error.kind() {
-            cutwater_state::ErrorKind::Io => ErrorKind::Failed,
+            cutwater_state::ErrorKind::Io if !is_damaged(&error) => ErrorKind::Failed,
             _ => ErrorKind::Restore,
         };
         Self::new(kind, "a state could not be opened").with_source(error)
     }
+}
+
+/// Whether the store has found an object that is not what was written.
+fn is_damaged(error: &(dyn error::Error + 'static)) -> bool {
+    use cutwater_storage::{Error, ErrorKind};
+    let mut next = Some(error);
+    while let Some(error) = next {
+        let stored = error.downcast_ref::<Error>();
+        if stored.is_some_and(|stored| stored.kind() == ErrorKind::Corrupt) {
+            return true;
+        }
+        next = error.source();
+    }
+    false
 }

@@ -58,7 +58,7 @@ const UID: &str = "operator under test";
 pub struct Snapshot {
     manifest: Vec<u8>,
     files: BTreeMap<String, Vec<u8>>,
-    operator: Option<Vec<u8>>,
+    operator: Vec<u8>,
 }
 
 /// An operator with keys, its only subtask.
@@ -211,6 +211,6 @@ impl<P: Process> Plain<P> {
 }
 
 fn operator_states(old: &[Snapshot]) -> Result<OperatorStates> {
-    let old = old.iter().map(|old| old.operator.as_ref());
+    let old = old.iter().map(|old| &old.operator);
     Ok(OperatorStates::restore(UID, 0, 1, old)?)
 }

@@ -10,7 +10,7 @@ use crate::{
     BoxError, Result,
     exchange::Keyed,
     function::{KeyedBroadcastProcess, KeyedCoProcess, KeyedContext, KeyedOpen, KeyedProcess},
-    plain::{Operator, failed},
+    plain::{Input, Operator, Visited, failed},
     stage::{AnyStage, Stage, TaskResult, Visit},
     task::TaskContext,
 };
@@ -30,7 +30,8 @@ impl<K: Key, P, Out> KeyedOperator<K, P, Out> {
     ) -> Result<Self> {
         let restored = &context.attempt.restored;
         let assignment = context.assignment(usize::from(context.parallelism));
-        let groups = assignment.groups(context.subtask).bounds();
+        let groups = assignment.range(context.subtask);
+        let groups = groups.expect("a contiguous assignment gives one range to every subtask");
         let mut keyed = restored.keyed_states(uid, groups, context.max_parallelism)?;
         let operator = Operator::open(uid, context, downstream, |subtask, operator| {
             open(&mut KeyedOpen {
@@ -79,7 +80,9 @@ impl<K: Key, P, Out> KeyedOperator<K, P, Out> {
         }
         operator.emit()
     }
+}
 
+impl<K: Key, P, Out> Visited for KeyedOperator<K, P, Out> {
     fn visit(&mut self, visit: &mut Visit<'_>) -> TaskResult {
         match visit {
             Visit::Snapshot(snapshots) => {
@@ -111,23 +114,13 @@ where
     P::Out: 'static,
 {
     let operator = KeyedOperator::open(uid, context, downstream, open)?;
-    Ok(vec![AnyStage::new::<Keyed<K, P::In>>(Single(operator))])
+    let operator = Rc::new(RefCell::new(operator));
+    let input = Input::new(
+        &operator,
+        |operator: &mut KeyedOperator<K, P, _>, batch: &mut _| operator.run(batch, P::process),
+    );
+    Ok(vec![AnyStage::new::<Keyed<K, P::In>>(input)])
 }
-
-struct Single<K: Key, P: KeyedProcess<K>>(KeyedOperator<K, P, P::Out>);
-
-impl<K: Key, P: KeyedProcess<K>> Stage<Keyed<K, P::In>> for Single<K, P> {
-    fn process(&mut self, batch: &mut Vec<Keyed<K, P::In>>) -> TaskResult {
-        self.0.run(batch, P::process)
-    }
-
-    fn visit(&mut self, visit: &mut Visit<'_>) -> TaskResult {
-        self.0.visit(visit)
-    }
-}
-
-/// Two inputs share the operator; only the first passes visits on.
-type Shared<K, P, Out> = Rc<RefCell<KeyedOperator<K, P, Out>>>;
 
 /// Makes the two stages of a [`KeyedCoProcess`].
 pub(crate) fn make_connected<K: Key, P: KeyedCoProcess<K>>(
@@ -142,34 +135,19 @@ where
     P::Out: 'static,
 {
     let operator = KeyedOperator::open(uid, context, downstream, open)?;
-    let both = Rc::new(RefCell::new(operator));
+    let operator = Rc::new(RefCell::new(operator));
+    let left = Input::new(
+        &operator,
+        |operator: &mut KeyedOperator<K, P, _>, batch: &mut _| operator.run(batch, P::left),
+    );
+    let right = Input::new(
+        &operator,
+        |operator: &mut KeyedOperator<K, P, _>, batch: &mut _| operator.run(batch, P::right),
+    );
     Ok(vec![
-        AnyStage::new::<Keyed<K, P::Left>>(Left(Rc::clone(&both))),
-        AnyStage::new::<Keyed<K, P::Right>>(Right(both)),
+        AnyStage::new::<Keyed<K, P::Left>>(left),
+        AnyStage::new::<Keyed<K, P::Right>>(right),
     ])
-}
-
-struct Left<K: Key, P: KeyedCoProcess<K>>(Shared<K, P, P::Out>);
-struct Right<K: Key, P: KeyedCoProcess<K>>(Shared<K, P, P::Out>);
-
-impl<K: Key, P: KeyedCoProcess<K>> Stage<Keyed<K, P::Left>> for Left<K, P> {
-    fn process(&mut self, batch: &mut Vec<Keyed<K, P::Left>>) -> TaskResult {
-        self.0.borrow_mut().run(batch, P::left)
-    }
-
-    fn visit(&mut self, visit: &mut Visit<'_>) -> TaskResult {
-        self.0.borrow_mut().visit(visit)
-    }
-}
-
-impl<K: Key, P: KeyedCoProcess<K>> Stage<Keyed<K, P::Right>> for Right<K, P> {
-    fn process(&mut self, batch: &mut Vec<Keyed<K, P::Right>>) -> TaskResult {
-        self.0.borrow_mut().run(batch, P::right)
-    }
-
-    fn visit(&mut self, visit: &mut Visit<'_>) -> TaskResult {
-        self.0.borrow_mut().visit(visit)
-    }
 }
 
 /// Makes the two stages of a [`KeyedBroadcastProcess`].
@@ -185,32 +163,19 @@ where
     P::Out: 'static,
 {
     let operator = KeyedOperator::open(uid, context, downstream, open)?;
-    let both = Rc::new(RefCell::new(operator));
+    let operator = Rc::new(RefCell::new(operator));
+    let main = Input::new(
+        &operator,
+        |operator: &mut KeyedOperator<K, P, _>, batch: &mut _| operator.run(batch, P::process),
+    );
+    let side = Input::new(
+        &operator,
+        |operator: &mut KeyedOperator<K, P, _>, batch: &mut _| {
+            operator.operator.run(batch, P::broadcast)
+        },
+    );
     Ok(vec![
-        AnyStage::new::<Keyed<K, P::In>>(Main(Rc::clone(&both))),
-        AnyStage::new::<P::Broadcast>(Side(both)),
+        AnyStage::new::<Keyed<K, P::In>>(main),
+        AnyStage::new::<P::Broadcast>(side),
     ])
-}
-
-struct Main<K: Key, P: KeyedBroadcastProcess<K>>(Shared<K, P, P::Out>);
-struct Side<K: Key, P: KeyedBroadcastProcess<K>>(Shared<K, P, P::Out>);
-
-impl<K: Key, P: KeyedBroadcastProcess<K>> Stage<Keyed<K, P::In>> for Main<K, P> {
-    fn process(&mut self, batch: &mut Vec<Keyed<K, P::In>>) -> TaskResult {
-        self.0.borrow_mut().run(batch, P::process)
-    }
-
-    fn visit(&mut self, visit: &mut Visit<'_>) -> TaskResult {
-        self.0.borrow_mut().visit(visit)
-    }
-}
-
-impl<K: Key, P: KeyedBroadcastProcess<K>> Stage<P::Broadcast> for Side<K, P> {
-    fn process(&mut self, batch: &mut Vec<P::Broadcast>) -> TaskResult {
-        self.0.borrow_mut().operator.run(batch, P::broadcast)
-    }
-
-    fn visit(&mut self, visit: &mut Visit<'_>) -> TaskResult {
-        self.0.borrow_mut().visit(visit)
-    }
 }

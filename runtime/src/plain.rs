@@ -70,7 +70,7 @@ impl<P, Out> Operator<P, Out> {
             .map_err(|error| failed(&self.uid, self.subtask, error.into()))?;
         Ok(OperatorSnapshot {
             uid: self.uid.clone(),
-            operator: operator.unwrap_or_default(),
+            operator,
             ..OperatorSnapshot::default()
         })
     }
@@ -92,7 +92,21 @@ impl<P, Out> Operator<P, Out> {
         }
         self.emit()
     }
+}
 
+pub(crate) fn failed(uid: &str, subtask: Subtask, error: BoxError) -> TaskError {
+    let message = format!("operator `{uid}` failed in subtask {}", subtask.index);
+    Error::new(ErrorKind::Failed, message)
+        .with_source(error)
+        .into()
+}
+
+/// What an operator's inputs share.
+pub(crate) trait Visited {
+    fn visit(&mut self, visit: &mut Visit<'_>) -> TaskResult;
+}
+
+impl<P, Out> Visited for Operator<P, Out> {
     fn visit(&mut self, visit: &mut Visit<'_>) -> TaskResult {
         if let Visit::Snapshot(snapshots) = visit {
             let snapshot = self.snapshot()?;
@@ -102,11 +116,29 @@ impl<P, Out> Operator<P, Out> {
     }
 }
 
-pub(crate) fn failed(uid: &str, subtask: Subtask, error: BoxError) -> TaskError {
-    let message = format!("operator `{uid}` failed in subtask {}", subtask.index);
-    Error::new(ErrorKind::Failed, message)
-        .with_source(error)
-        .into()
+/// One input of an operator. A task visits its first input only, as all lead to the same operator.
+pub(crate) struct Input<O, F> {
+    operator: Rc<RefCell<O>>,
+    process: F,
+}
+
+impl<O, F> Input<O, F> {
+    pub(crate) fn new(operator: &Rc<RefCell<O>>, process: F) -> Self {
+        Self {
+            operator: Rc::clone(operator),
+            process,
+        }
+    }
+}
+
+impl<T, O: Visited, F: Fn(&mut O, &mut Vec<T>) -> TaskResult> Stage<T> for Input<O, F> {
+    fn process(&mut self, batch: &mut Vec<T>) -> TaskResult {
+        (self.process)(&mut self.operator.borrow_mut(), batch)
+    }
+
+    fn visit(&mut self, visit: &mut Visit<'_>) -> TaskResult {
+        self.operator.borrow_mut().visit(visit)
+    }
 }
 
 /// Makes the stage of a [`Process`].
@@ -123,19 +155,11 @@ where
     let operator = Operator::open(uid, context, downstream, |subtask, operator| {
         open(&mut Open { subtask, operator })
     })?;
-    Ok(vec![AnyStage::new::<P::In>(Single(operator))])
-}
-
-struct Single<P: Process>(Operator<P, P::Out>);
-
-impl<P: Process> Stage<P::In> for Single<P> {
-    fn process(&mut self, batch: &mut Vec<P::In>) -> TaskResult {
-        self.0.run(batch, P::process)
-    }
-
-    fn visit(&mut self, visit: &mut Visit<'_>) -> TaskResult {
-        self.0.visit(visit)
-    }
+    let operator = Rc::new(RefCell::new(operator));
+    let input = Input::new(&operator, |operator: &mut Operator<P, _>, batch: &mut _| {
+        operator.run(batch, P::process)
+    });
+    Ok(vec![AnyStage::new::<P::In>(input)])
 }
 
 /// Makes the two stages of a [`BroadcastProcess`].
@@ -153,35 +177,15 @@ where
     let operator = Operator::open(uid, context, downstream, |subtask, operator| {
         open(&mut Open { subtask, operator })
     })?;
-    let both = Rc::new(RefCell::new(operator));
+    let operator = Rc::new(RefCell::new(operator));
+    let main = Input::new(&operator, |operator: &mut Operator<P, _>, batch: &mut _| {
+        operator.run(batch, P::process)
+    });
+    let side = Input::new(&operator, |operator: &mut Operator<P, _>, batch: &mut _| {
+        operator.run(batch, P::broadcast)
+    });
     Ok(vec![
-        AnyStage::new::<P::In>(Main(Rc::clone(&both))),
-        AnyStage::new::<P::Broadcast>(Side(both)),
+        AnyStage::new::<P::In>(main),
+        AnyStage::new::<P::Broadcast>(side),
     ])
-}
-
-/// The two inputs share the operator; only one of them passes visits on.
-type Shared<P, Out> = Rc<RefCell<Operator<P, Out>>>;
-
-struct Main<P: BroadcastProcess>(Shared<P, P::Out>);
-struct Side<P: BroadcastProcess>(Shared<P, P::Out>);
-
-impl<P: BroadcastProcess> Stage<P::In> for Main<P> {
-    fn process(&mut self, batch: &mut Vec<P::In>) -> TaskResult {
-        self.0.borrow_mut().run(batch, P::process)
-    }
-
-    fn visit(&mut self, visit: &mut Visit<'_>) -> TaskResult {
-        self.0.borrow_mut().visit(visit)
-    }
-}
-
-impl<P: BroadcastProcess> Stage<P::Broadcast> for Side<P> {
-    fn process(&mut self, batch: &mut Vec<P::Broadcast>) -> TaskResult {
-        self.0.borrow_mut().run(batch, P::broadcast)
-    }
-
-    fn visit(&mut self, visit: &mut Visit<'_>) -> TaskResult {
-        self.0.borrow_mut().visit(visit)
-    }
 }

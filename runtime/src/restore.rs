@@ -3,18 +3,18 @@
 //! Everything that would keep a restore from being complete is found before a task runs: unknown
 //! uids, another number of key groups, an operator that changed its nature.
 
-use std::ops::Range;
+use std::{mem, ops::Range};
 
 use bytes::Bytes;
 use cutwater_barrier::CheckpointId;
-use cutwater_keygroups::{Key, KeyGroupRange, MaxParallelism, MaxParallelismOf, operator_state};
+use cutwater_keygroups::{Key, KeyGroupRange, MaxParallelism, MaxParallelismOf};
 use cutwater_sink_2pc::Prepared;
 use cutwater_state::{KeyedStates, OperatorStates, Restored};
-use cutwater_storage::{FileRef, Metadata, Operator, StateFiles};
+use cutwater_storage::{Metadata, Operator, StateFiles};
 
 use crate::{
     BoxError, Error, ErrorKind, Result, Settings, function::Subtask, graph::Graph,
-    sink::decode_pieces,
+    sink::WRITER_STATE,
 };
 
 /// The checkpoint that an attempt was restored from, or none.
@@ -59,7 +59,9 @@ impl RestorePoint {
             .map(|uid| MaxParallelismOf {
                 operator: uid,
                 set: settings.max_parallelism,
-                recorded: self.operator(uid).map(|operator| operator.max_parallelism),
+                recorded: self
+                    .operator(uid)
+                    .and_then(|operator| operator.max_parallelism),
             })
             .collect();
         let parallelism = (0..graph.nodes.len())
@@ -138,13 +140,11 @@ impl RestorePoint {
             .flat_map(|operator| &operator.subtasks)
             .flat_map(|subtask| &subtask.keyed);
         let old = handles.map(|handle| {
-            let (files, reader, tokio) =
-                (handle.files.clone(), self.files.clone(), self.tokio.clone());
-            let read = move |name: &str, range: Range<u64>| -> Result<Vec<u8>, BoxError> {
-                let file = find(&files, name)?;
-                Ok(tokio.block_on(reader.read(file, range))?.to_vec())
+            let (reader, tokio) = (self.files.reader(handle), self.tokio.clone());
+            let read = move |name: &str, range: Range<u64>| {
+                Ok::<Bytes, BoxError>(tokio.block_on(reader.read(name, range))?)
             };
-            Restored::new(handle.manifest.to_vec(), read)
+            Restored::new(&handle.manifest, read)
         });
         KeyedStates::restore(uid, groups, max_parallelism, old)
             .map_err(|error| self.unreadable(uid, error))
@@ -156,7 +156,7 @@ impl RestorePoint {
             .operator(uid)
             .into_iter()
             .flat_map(|operator| &operator.subtasks)
-            .map(|subtask| Some(&subtask.operator_state).filter(|state| !state.is_empty()));
+            .map(|subtask| &subtask.operator_state);
         OperatorStates::restore(uid, subtask.index, subtask.parallelism, old)
             .map_err(|error| self.unreadable(uid, error))
     }
@@ -177,28 +177,19 @@ impl RestorePoint {
         if self.is_committed {
             return Vec::new();
         }
-        let subtasks = self.operator(uid).into_iter().flat_map(|o| &o.subtasks);
-        subtasks
-            .flat_map(|subtask| &subtask.prepared)
-            .map(|prepared| Prepared::new(prepared.checkpoint, prepared.token.to_vec()))
+        let prepared = self.operator(uid).into_iter().flat_map(|o| &o.prepared);
+        prepared
+            .map(|prepared| Prepared::new(prepared.checkpoint, prepared.token.clone()))
             .collect()
     }
 
-    /// All pieces of writer state of a sink.
-    pub(crate) fn writer_states(&self, uid: &str) -> Result<Vec<Vec<Vec<u8>>>> {
-        let subtasks = self.operator(uid).into_iter().flat_map(|o| &o.subtasks);
-        subtasks
-            .map(|subtask| {
-                decode_pieces(&subtask.operator_state).map_err(|error| self.unreadable(uid, error))
-            })
-            .collect()
-    }
-
-    /// The pieces that fall to one subtask: each piece to exactly one.
+    /// The pieces of writer state that fall to one subtask of a sink: each piece to exactly one.
     pub(crate) fn writer_state(&self, uid: &str, subtask: Subtask) -> Result<Vec<Vec<u8>>> {
-        let old = self.writer_states(uid)?;
-        let mut shares = operator_state::split(old, subtask.parallelism);
-        Ok(shares.swap_remove(usize::from(subtask.index)))
+        let mut states = self.operator_states(uid, subtask)?;
+        let pieces = states
+            .list(WRITER_STATE)
+            .map_err(|error| self.unreadable(uid, error))?;
+        Ok(mem::take(&mut states[pieces]))
     }
 
     fn operator(&self, uid: &str) -> Option<&Operator> {
@@ -210,9 +201,4 @@ impl RestorePoint {
         let message = format!("operator `{uid}` cannot be restored from checkpoint {checkpoint}");
         Error::new(ErrorKind::Restore, message).with_source(error)
     }
-}
-
-fn find<'a>(files: &'a [FileRef], name: &str) -> Result<&'a FileRef, BoxError> {
-    let named = files.iter().find(|file| file.name == name);
-    named.ok_or_else(|| format!("the checkpoint's metadata names no file `{name}`").into())
 }

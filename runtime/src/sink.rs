@@ -6,13 +6,12 @@
 
 use std::{future::Future, pin::Pin, time::Duration};
 
-use bytes::Bytes;
-
 use cutwater_barrier::CheckpointId;
 use cutwater_sink_2pc::{
-    CommitterContext, Driver, Event, Failure, Guarantee, Machine, MachineError, Notice, Prepared,
-    Retry, Sink, Unsettled, Writer, WriterContext,
+    CommitterContext, Driver, Event, Failure, Guarantee, MachineError, Notice, Prepared, Retry,
+    Sink, Unsettled, Writer, WriterContext,
 };
+use cutwater_state::OperatorStates;
 use tokio::{
     sync::{mpsc, oneshot},
     time::timeout_at,
@@ -20,12 +19,15 @@ use tokio::{
 
 use crate::{
     Error, ErrorKind, Result,
-    attempt::Attempt,
     clock::Clock,
     function::Subtask,
+    plain,
     stage::{AnyStage, OperatorSnapshot, Stage, TaskError, TaskResult, Visit},
     task::TaskContext,
 };
+
+/// The operator state that holds what a writer hands to its successors.
+pub(crate) const WRITER_STATE: &str = "writer";
 
 /// A sink of any type.
 pub(crate) trait SinkNode: Send + Sync {
@@ -36,11 +38,12 @@ pub(crate) trait SinkNode: Send + Sync {
     /// The stage of one subtask.
     fn make(&self, context: &mut TaskContext) -> Result<AnyStage>;
 
-    /// Opens the committer and serves `mailbox` until it closes.
+    /// Opens the committer, for an attempt that continues from `restored`, and serves `mailbox` until
+    /// it closes.
     fn commit<'a>(
         &'a self,
         context: CommitterContext,
-        machine: Machine,
+        restored: Option<(CheckpointId, Vec<Prepared>)>,
         clock: Clock,
         mailbox: mpsc::UnboundedReceiver<CommitterMessage>,
         notices: &'a (dyn Fn(Notice) + Sync),
@@ -59,22 +62,7 @@ pub(crate) enum CommitterMessage {
     /// The checkpoint is complete, durably.
     Completed(CheckpointId),
     /// The checkpoint will not be complete, and the job goes on.
-    Declined(CheckpointId),
-}
-
-/// The machine of a sink for this attempt.
-pub(crate) fn machine(
-    attempt: &Attempt,
-    guarantee: Guarantee,
-    restored: Option<(CheckpointId, Vec<Prepared>)>,
-) -> Machine {
-    let retry = Retry::default();
-    match restored {
-        None => Machine::new(attempt.generation, guarantee, retry),
-        Some((checkpoint, prepared)) => {
-            Machine::restore(attempt.generation, guarantee, retry, checkpoint, prepared)
-        }
-    }
+    NotCompleted(CheckpointId),
 }
 
 /// A sink of a known type.
@@ -116,8 +104,8 @@ where
         let who = WriterContext::new(
             &attempt.job,
             &self.uid,
-            usize::from(context.subtask),
-            usize::from(context.parallelism),
+            context.subtask,
+            context.parallelism,
             attempt.generation,
         );
         let writer = attempt
@@ -126,7 +114,7 @@ where
             .map_err(|error| self.error("to open a writer", error))?;
         Ok(AnyStage::new::<S::Record>(SinkStage {
             uid: self.uid.clone(),
-            subtask: context.subtask,
+            subtask,
             tokio: attempt.tokio.clone(),
             clock: attempt.clock,
             writer,
@@ -137,18 +125,15 @@ where
     fn commit<'a>(
         &'a self,
         context: CommitterContext,
-        machine: Machine,
+        restored: Option<(CheckpointId, Vec<Prepared>)>,
         clock: Clock,
         mailbox: mpsc::UnboundedReceiver<CommitterMessage>,
         notices: &'a (dyn Fn(Notice) + Sync),
     ) -> Pin<Box<dyn Future<Output = Result<()>> + Send + 'a>> {
         Box::pin(async move {
-            let committer = self
-                .sink
-                .committer(context)
+            let mut driver = Driver::open(&self.sink, context, Retry::default(), restored)
                 .await
                 .map_err(|error| self.error("to open its committer", error))?;
-            let mut driver = Driver::new(machine, committer);
             run_committer(&mut driver, clock, mailbox, notices)
                 .await
                 .map_err(|error| {
@@ -191,8 +176,8 @@ async fn run_committer<C: cutwater_sink_2pc::Committer>(
             Some(CommitterMessage::Completed(checkpoint)) => {
                 driver.handle(now(), Event::Completed(checkpoint))?;
             }
-            Some(CommitterMessage::Declined(checkpoint)) => {
-                driver.handle(now(), Event::Declined(checkpoint))?;
+            Some(CommitterMessage::NotCompleted(checkpoint)) => {
+                driver.handle(now(), Event::NotCompleted(checkpoint))?;
             }
         }
     }
@@ -208,23 +193,18 @@ pub(crate) fn failure(uid: &str, failure: Failure) -> Error {
     Error::new(kind, format!("sink `{uid}` stopped the job")).with_source(failure)
 }
 
-/// A writer's pieces of state as one operator state.
-fn encode_pieces(pieces: &[Vec<u8>]) -> Vec<u8> {
-    postcard::to_stdvec(pieces).expect("byte strings are serialised into memory")
-}
-
-/// What [`encode_pieces`] wrote; nothing if it never ran.
-pub(crate) fn decode_pieces(bytes: &Bytes) -> Result<Vec<Vec<u8>>, postcard::Error> {
-    if bytes.is_empty() {
-        return Ok(Vec::new());
-    }
-    postcard::from_bytes(bytes)
+/// A writer's pieces of state, as operator state that a restore deals out anew.
+fn stored(uid: &str, pieces: Vec<Vec<u8>>) -> Result<Vec<u8>, cutwater_state::Error> {
+    let mut states = OperatorStates::new(uid);
+    let list = states.list(WRITER_STATE)?;
+    states[list] = pieces;
+    states.snapshot()
 }
 
 /// The end of a chain: a writer, driven from its task's thread.
 struct SinkStage<W> {
     uid: String,
-    subtask: u16,
+    subtask: Subtask,
     tokio: tokio::runtime::Handle,
     clock: Clock,
     writer: W,
@@ -239,7 +219,7 @@ impl<W: Writer> SinkStage<W> {
         };
         let message = format!(
             "sink `{}` failed {doing} in subtask {}",
-            self.uid, self.subtask
+            self.uid, self.subtask.index
         );
         Error::new(kind, message).with_source(error).into()
     }
@@ -265,10 +245,12 @@ impl<W: Writer> Stage<W::Record> for SinkStage<W> {
                     .prepare(self.clock.now(), checkpoint, snapshots.input);
                 let flushed = self.tokio.block_on(prepare);
                 let flushed = flushed.map_err(|error| self.failed("to prepare", error))?;
+                let operator = stored(&self.uid, flushed.state)
+                    .map_err(|error| plain::failed(&self.uid, self.subtask, error.into()))?;
                 snapshots.operators.push(OperatorSnapshot {
                     uid: self.uid.clone(),
                     prepared: self.unsettled.report(flushed.prepared).to_vec(),
-                    operator: encode_pieces(&flushed.state),
+                    operator,
                     ..OperatorSnapshot::default()
                 });
             }

@@ -1,8 +1,11 @@
 //! The asynchronous part of a task's snapshot: writing it, beside the task.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    mem,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use cutwater_barrier::{
@@ -10,8 +13,9 @@ use cutwater_barrier::{
     coordinate::{Decline, TaskId},
     stats::TaskStats,
 };
+use cutwater_sink_2pc::Prepared;
 use cutwater_state::{NewFile, SnapshotTask};
-use cutwater_storage::{KeyedHandle, PreparedTransaction, Statistics, Subtask};
+use cutwater_storage::{KeyedHandle, Subtask};
 
 use crate::{
     BoxError, Error, ErrorKind, Result, attempt::Attempt, stage::OperatorSnapshot, task::Report,
@@ -22,6 +26,8 @@ use crate::{
 pub(crate) struct TaskPart {
     pub(crate) subtask: u16,
     pub(crate) operators: Vec<(String, Subtask)>,
+    /// For each sink what its writer holds back, for the committer.
+    pub(crate) prepared: Vec<(String, Vec<Prepared>)>,
 }
 
 /// The uploads of one task that may still be under way.
@@ -106,10 +112,11 @@ impl Upload {
         let started = self.attempt.clock.now();
         let mut part = TaskPart {
             subtask: self.subtask,
-            operators: Vec::new(),
+            ..TaskPart::default()
         };
-        for snapshot in operators {
+        for mut snapshot in operators {
             let uid = snapshot.uid.clone();
+            let prepared = mem::take(&mut snapshot.prepared);
             let written = self.write(snapshot).map_err(|error| {
                 let message = format!(
                     "operator `{uid}`, subtask {}, could not write its part of checkpoint {}",
@@ -117,6 +124,9 @@ impl Upload {
                 );
                 Error::new(ErrorKind::Failed, message).with_source(error)
             })?;
+            if !prepared.is_empty() {
+                part.prepared.push((uid.clone(), prepared));
+            }
             part.operators.push((uid, written));
         }
         stats.async_ = self.attempt.clock.now() - started;
@@ -124,7 +134,10 @@ impl Upload {
         stats.bytes_full = part.operators.iter().map(|(_, part)| part.bytes()).sum();
         stats.bytes_written = stats.bytes_full;
         for (_, operator) in &mut part.operators {
-            operator.statistics = statistics(&stats, operator.bytes());
+            // The task's times, next to the bytes of the operator.
+            operator.statistics = stats;
+            operator.statistics.bytes_full = operator.bytes();
+            operator.statistics.bytes_written = operator.bytes();
         }
         Ok((part, stats))
     }
@@ -136,10 +149,6 @@ impl Upload {
         }
         part.operator_state = snapshot.operator.into();
         part.source = snapshot.splits.unwrap_or_default().into();
-        let prepared = snapshot.prepared.into_iter();
-        part.prepared = prepared
-            .map(|prepared| PreparedTransaction::new(prepared.checkpoint, prepared.token))
-            .collect();
         Ok(part)
     }
 
@@ -149,16 +158,12 @@ impl Upload {
             if self.is_cancelled.load(Ordering::Relaxed) {
                 return Err("the checkpoint was given up meanwhile".into());
             }
-            let subtask = u32::from(self.subtask);
-            let mut writer = self
+            let NewFile { name, bytes, .. } = file;
+            let stored = self
                 .attempt
                 .files
-                .writer(self.checkpoint, uid, subtask, &file.name);
-            let written = self.attempt.tokio.block_on(async {
-                writer.write(file.bytes).await?;
-                writer.finish().await
-            })?;
-            files.push(written);
+                .store(self.checkpoint, uid, self.subtask, &name, bytes);
+            files.push(self.attempt.tokio.block_on(stored)?);
             Ok(())
         };
         let snapshot = task.run(&mut store)?;
@@ -168,17 +173,4 @@ impl Upload {
             files,
         ))
     }
-}
-
-/// The task's times, next to the bytes of one of its operators.
-fn statistics(stats: &TaskStats, bytes: u64) -> Statistics {
-    let mut statistics = Statistics::default();
-    statistics.start_delay = stats.start_delay;
-    statistics.alignment = stats.alignment;
-    statistics.sync = stats.sync;
-    statistics.r#async = stats.async_;
-    statistics.bytes_during_alignment = stats.bytes_during_alignment;
-    statistics.delta_bytes = bytes;
-    statistics.full_bytes = bytes;
-    statistics
 }

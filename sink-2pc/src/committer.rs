@@ -65,8 +65,11 @@ pub struct Prepared {
 
 impl Prepared {
     /// A prepared transaction.
-    pub fn new(checkpoint: CheckpointId, token: Vec<u8>) -> Self {
-        Self { checkpoint, token }
+    pub fn new(checkpoint: CheckpointId, token: impl Into<Vec<u8>>) -> Self {
+        Self {
+            checkpoint,
+            token: token.into(),
+        }
     }
 }
 

@@ -3,7 +3,8 @@
 use cutwater_barrier::{CheckpointId, Time};
 
 use crate::{
-    Call, CallId, Committer, Effect, Error, Event, Failure, Machine, MachineError, Prepared,
+    Call, CallId, Committer, CommitterContext, Effect, Error, Event, Failure, Machine,
+    MachineError, Prepared, Result, Retry, Sink,
 };
 
 /// Carries out a [`Machine`]'s calls and hands everything else on.
@@ -50,6 +51,24 @@ pub enum Notice {
 }
 
 impl<C: Committer> Driver<C> {
+    /// Opens the committer of `sink`, and drives it for one generation that continues from `restored`:
+    /// a checkpoint, and what its metadata names.
+    ///
+    /// [`advance`](Self::advance) then recovers, until [`Notice::Ready`]: only now may writers open.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Sink::committer`].
+    pub async fn open<S: Sink<Committer = C>>(
+        sink: &S,
+        context: CommitterContext,
+        retry: Retry,
+        restored: Option<(CheckpointId, Vec<Prepared>)>,
+    ) -> Result<Self> {
+        let machine = Machine::new(context.generation, sink.guarantee(), retry, restored);
+        Ok(Self::new(machine, sink.committer(context).await?))
+    }
+
     /// Drives `machine` against `committer`.
     pub fn new(machine: Machine, committer: C) -> Self {
         Self {

@@ -4,7 +4,7 @@
 //!                completed(≥ N)                 Committed, AlreadyCommitted
 //!   prepared(N) ───────────────▶ due ──commit──▶ confirmed: forgotten here
 //!        │                        ▲ │  │
-//!        │ aborted(N)             │ │  └─ Lost ─▶ the job fails, the transaction stays listed
+//!        │ rolled back            │ │  └─ Lost ─▶ the job fails, the transaction stays listed
 //!        ▼                        │ └─ Unknown ─▶ in doubt ──probe──▶ confirmed, due, lost
 //!      undone         NotCommitted, after a delay
 //! ```
@@ -66,36 +66,22 @@ enum Stage {
 }
 
 impl Machine {
-    /// The machine of a job that starts fresh: it fences and sweeps, as an earlier job of this name
-    /// may have left something.
-    pub fn new(generation: Generation, guarantee: Guarantee, retry: Retry) -> Self {
-        Self::open(generation, guarantee, retry, None, Vec::new())
-    }
-
-    /// The machine of a job that continues from `checkpoint`, whose metadata names `prepared`.
-    pub fn restore(
+    /// The machine of a job that continues from `restored`: a checkpoint, and what its metadata names.
+    /// One that starts fresh fences and sweeps too, as an earlier job of this name may have left
+    /// something.
+    pub fn new(
         generation: Generation,
         guarantee: Guarantee,
         retry: Retry,
-        checkpoint: CheckpointId,
-        prepared: Vec<Prepared>,
+        restored: Option<(CheckpointId, Vec<Prepared>)>,
     ) -> Self {
-        Self::open(generation, guarantee, retry, Some(checkpoint), prepared)
-    }
-
-    fn open(
-        generation: Generation,
-        guarantee: Guarantee,
-        retry: Retry,
-        restored: Option<CheckpointId>,
-        prepared: Vec<Prepared>,
-    ) -> Self {
+        let (restored, prepared) = restored.unzip();
         let mut machine = Self {
             generation,
             guarantee,
             retry,
             stage: Stage::Recovering,
-            pending: Pending::restored(prepared),
+            pending: Pending::restored(prepared.unwrap_or_default()),
             outstanding: None,
             calls: 0,
             newest_completed: restored,
@@ -119,10 +105,10 @@ impl Machine {
         match event {
             Event::Prepared(prepared) => self.pending.add(prepared),
             Event::Completed(checkpoint) => self.completed(now, checkpoint),
-            Event::Declined(checkpoint) => {
+            Event::NotCompleted(checkpoint) => {
                 self.sealed.remove(&checkpoint);
             }
-            Event::Aborted(checkpoint) => {
+            Event::RolledBack(checkpoint) => {
                 self.sealed.remove(&checkpoint);
                 self.pending.undo(now, checkpoint);
             }

@@ -66,9 +66,9 @@ pub struct WriterContext {
     /// The sink operator's uid.
     pub uid: String,
     /// This subtask, from 0.
-    pub subtask: usize,
+    pub subtask: u16,
     /// How many subtasks the sink has in this execution.
-    pub parallelism: usize,
+    pub parallelism: u16,
     /// This execution.
     pub generation: Generation,
 }
@@ -78,8 +78,8 @@ impl WriterContext {
     pub fn new(
         job: impl Into<String>,
         uid: impl Into<String>,
-        subtask: usize,
-        parallelism: usize,
+        subtask: u16,
+        parallelism: u16,
         generation: Generation,
     ) -> Self {
         Self {

@@ -2,7 +2,7 @@
 
 use std::future::Future;
 
-use cutwater_barrier::{CheckpointId, Time};
+use cutwater_barrier::{CheckpointId, Then, Time};
 
 use crate::{Prepared, Result};
 
@@ -56,7 +56,7 @@ pub trait Writer: Send {
     fn released(&mut self, before: CheckpointId) -> impl Future<Output = Result<()>> + Send;
 }
 
-/// Whether records follow after a barrier.
+/// Whether records follow after a barrier. Of a barrier's [`Then`] it is made by `into()`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[expect(
     clippy::exhaustive_enums,
@@ -65,8 +65,19 @@ pub trait Writer: Send {
 pub enum Input {
     /// Yes. What the sink has open may stay open.
     Continues,
-    /// No: this is the last checkpoint before the job ends.
+    /// No: this is the last checkpoint before the job ends, be it at the end of its input or to be
+    /// resumed later. Either way nobody is there to commit what a later checkpoint would close, so
+    /// everything is to become visible now.
     Ended,
+}
+
+impl From<Then> for Input {
+    fn from(then: Then) -> Self {
+        match then {
+            Then::Continue => Self::Continues,
+            Then::Suspend | Then::Drain => Self::Ended,
+        }
+    }
 }
 
 /// What a writer hands to a checkpoint.
@@ -82,6 +93,9 @@ pub struct Flushed {
     /// its name and the length that is durable now. It is *not* among `prepared` until the
     /// checkpoint at which it is closed, so its records become visible then, and lie safely below
     /// the recorded length in each checkpoint before.
+    ///
+    /// An engine keeps the pieces as operator state of this subtask: a list, of which a restore deals
+    /// out the elements anew (`list::<Vec<u8>>` of `cutwater-state`'s `OperatorStates`).
     pub state: Vec<Vec<u8>>,
 }
 

@@ -26,6 +26,7 @@ fn machine() -> Machine {
         generation(),
         Guarantee::AtomicPerTransaction,
         Retry::default(),
+        None,
     )
 }
 
@@ -47,12 +48,11 @@ fn committer(target: &MemoryTarget) -> impl Committer + use<> {
 }
 
 fn restored(target: &MemoryTarget, flushed: Flushed) -> Driver<impl Committer + use<>> {
-    let machine = Machine::restore(
+    let machine = Machine::new(
         Generation::new(2),
         Guarantee::AtomicPerTransaction,
         Retry::default(),
-        CheckpointId::new(1),
-        flushed.prepared,
+        Some((CheckpointId::new(1), flushed.prepared)),
     );
     Driver::new(machine, committer(target))
 }

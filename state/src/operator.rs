@@ -101,8 +101,8 @@ impl OperatorStates {
     }
 
     /// As [`new`](Self::new), for subtask `subtask` of `parallelism`, with states to come from
-    /// `old` as they are declared: the snapshots of all old subtasks, in order, `None` for those that
-    /// had none.
+    /// `old` as they are declared: the snapshots of all old subtasks, in order, without bytes for those
+    /// that had none.
     ///
     /// # Errors
     ///
@@ -116,21 +116,15 @@ impl OperatorStates {
         uid: &str,
         subtask: u16,
         parallelism: u16,
-        old: impl IntoIterator<Item = Option<impl AsRef<[u8]>>>,
+        old: impl IntoIterator<Item = impl AsRef<[u8]>>,
     ) -> Result<Self> {
         assert!(subtask < parallelism, "subtasks are numbered from 0");
-        let open = |(number, bytes): (usize, Option<_>)| match bytes {
-            None => Ok(Vec::new()),
-            Some(bytes) => open(uid, number, AsRef::as_ref(&bytes)),
-        };
+        let old = old.into_iter().enumerate();
+        let old = old.map(|(number, bytes)| open(uid, number, bytes.as_ref()));
         Ok(Self {
             subtask,
             parallelism,
-            old: old
-                .into_iter()
-                .enumerate()
-                .map(open)
-                .collect::<Result<_>>()?,
+            old: old.collect::<Result<_>>()?,
             ..Self::new(uid)
         })
     }
@@ -179,7 +173,7 @@ impl OperatorStates {
         names
     }
 
-    /// All states as bytes, for the checkpoint's metadata; `None` if all are empty.
+    /// All states as bytes, for the checkpoint's metadata; no bytes if all are empty.
     ///
     /// They are serialised here, in the task's thread: operator state is small (splits, positions,
     /// rules). What is large belongs under a key.
@@ -187,7 +181,7 @@ impl OperatorStates {
     /// # Errors
     ///
     /// [`Invalid`](ErrorKind::Invalid) if a value refuses to be serialised.
-    pub fn snapshot(&self) -> Result<Option<Vec<u8>>> {
+    pub fn snapshot(&self) -> Result<Vec<u8>> {
         let store = |declared: &Declared| {
             let elements = declared.state.elements().map_err(|e| {
                 let message = format!(
@@ -205,10 +199,10 @@ impl OperatorStates {
         };
         let states = self.states.iter().map(store).collect::<Result<Vec<_>>>()?;
         if states.iter().all(|state| state.elements.is_empty()) {
-            return Ok(None);
+            return Ok(Vec::new());
         }
         let uid = self.uid.clone();
-        format::sealed(MAGIC, &Snapshot { uid, states }).map(Some)
+        format::sealed(MAGIC, &Snapshot { uid, states })
     }
 
     fn declare<S: OperatorState + Default>(
@@ -280,6 +274,9 @@ impl OperatorStates {
 }
 
 fn open(uid: &str, subtask: usize, bytes: &[u8]) -> Result<Vec<Stored>> {
+    if bytes.is_empty() {
+        return Ok(Vec::new());
+    }
     let what = format!("operator `{uid}`: operator state of old subtask {subtask}");
     let snapshot: Snapshot = format::unsealed(MAGIC, bytes, &what)?;
     if snapshot.uid == uid {

@@ -16,7 +16,8 @@ const READ_BYTES: u64 = 8 << 20;
 
 /// Reads the files of a snapshot, by the names they were stored under.
 ///
-/// Closures and a `BTreeMap` from name to bytes will do.
+/// Closures will do, whose bytes may be of any type that turns into a `Vec`, and so will a `BTreeMap`
+/// from name to bytes.
 pub trait ReadFiles: Send + Sync {
     /// The bytes `range` of the file called `name`, exactly as many.
     ///
@@ -26,9 +27,13 @@ pub trait ReadFiles: Send + Sync {
     fn read(&self, name: &str, range: Range<u64>) -> Result<Vec<u8>, BoxError>;
 }
 
-impl<F: Fn(&str, Range<u64>) -> Result<Vec<u8>, BoxError> + Send + Sync> ReadFiles for F {
+impl<F, B> ReadFiles for F
+where
+    F: Fn(&str, Range<u64>) -> Result<B, BoxError> + Send + Sync,
+    B: Into<Vec<u8>>,
+{
     fn read(&self, name: &str, range: Range<u64>) -> Result<Vec<u8>, BoxError> {
-        self(name, range)
+        self(name, range).map(Into::into)
     }
 }
 
@@ -51,9 +56,9 @@ pub struct Restored {
 
 impl Restored {
     /// A snapshot's manifest, and access to its files, of which only the needed parts are read.
-    pub fn new(manifest: impl Into<Arc<[u8]>>, files: impl ReadFiles + 'static) -> Self {
+    pub fn new(manifest: impl AsRef<[u8]>, files: impl ReadFiles + 'static) -> Self {
         Self {
-            manifest: manifest.into(),
+            manifest: manifest.as_ref().into(),
             files: Arc::new(files),
         }
     }

@@ -105,9 +105,9 @@ fn damaged_operator_state_is_corrupt() -> Result<()> {
     let mut states = OperatorStates::new("op");
     let list = states.list::<String>("l")?;
     states[list].extend(["a", "bb"].map(str::to_owned));
-    let bytes = states.snapshot()?.expect("it is not empty");
-    for bytes in damaged(&bytes) {
-        check(OperatorStates::restore("op", 0, 1, [Some(bytes)]).map(drop));
+    let bytes = states.snapshot()?;
+    for bytes in damaged(&bytes).filter(|bytes| !bytes.is_empty()) {
+        check(OperatorStates::restore("op", 0, 1, [bytes]).map(drop));
     }
     Ok(())
 }

@@ -91,10 +91,10 @@ fn operator_state_of_version_1_decodes() -> Result<()> {
     states[list].push(("ewr.csv".to_owned(), 300));
     states[union].extend([1_u8, 2]);
     states[rules].insert(1, "drop".to_owned());
-    let written = states.snapshot()?.expect("it is not empty");
+    let written = states.snapshot()?;
     let bytes = golden("operator", &written);
 
-    let mut states = OperatorStates::restore("source", 0, 1, [Some(bytes)])?;
+    let mut states = OperatorStates::restore("source", 0, 1, [bytes])?;
     let list = states.list::<(String, u64)>("positions")?;
     let union = states.union::<u8>("all")?;
     let rules = states.broadcast::<u32, String>("rules")?;

@@ -15,7 +15,8 @@ use cutwater_barrier::{CheckpointId, Generation};
 use xxhash_rust::xxh64::xxh64;
 
 use crate::{
-    Blobs, Error, ErrorKind, Result, SharedBlobs, SharedUpload, Upload, layout, nonce::Nonces,
+    Blobs, Error, ErrorKind, KeyedHandle, Result, SharedBlobs, SharedUpload, Upload, layout,
+    nonce::Nonces,
 };
 
 /// A file that a checkpoint names: what it is, where it is, and how to know it is intact.
@@ -135,7 +136,7 @@ impl StateFiles {
         &self,
         checkpoint: CheckpointId,
         uid: &str,
-        subtask: u32,
+        subtask: u16,
         name: &str,
     ) -> StateFileWriter {
         let nonce = self.nonces.draw();
@@ -151,12 +152,63 @@ impl StateFiles {
         }
     }
 
+    /// As [`writer`](Self::writer), for a file that is in memory anyway.
+    ///
+    /// # Errors
+    ///
+    /// `Io` if the store fails.
+    pub async fn store(
+        &self,
+        checkpoint: CheckpointId,
+        uid: &str,
+        subtask: u16,
+        name: &str,
+        bytes: impl Into<Bytes>,
+    ) -> Result<FileRef> {
+        let mut writer = self.writer(checkpoint, uid, subtask, name);
+        writer.write(bytes).await?;
+        writer.finish().await
+    }
+
+    /// What reads the files of `handle` by their names, as a state backend asks for them.
+    pub fn reader(&self, handle: &KeyedHandle) -> HandleReader {
+        HandleReader {
+            blobs: self.blobs.clone(),
+            files: handle.files.clone(),
+        }
+    }
+
     /// The bytes `range` of `file`, verified. See [`CheckpointStore::read`](crate::CheckpointStore::read).
     ///
     /// # Errors
     ///
     /// `Corrupt` naming the object and the offset of the block.
     pub async fn read(&self, file: &FileRef, range: Range<u64>) -> Result<Bytes> {
+        read(&self.blobs, file, range).await
+    }
+}
+
+/// Reads the files of one handle, whichever generation wrote them.
+#[derive(Clone, Debug)]
+pub struct HandleReader {
+    blobs: SharedBlobs,
+    files: Vec<FileRef>,
+}
+
+impl HandleReader {
+    /// The bytes `range` of the file that its writer called `name`, verified.
+    ///
+    /// # Errors
+    ///
+    /// `Corrupt` naming the object and the offset of the block, or if the handle names no such file.
+    pub async fn read(&self, name: &str, range: Range<u64>) -> Result<Bytes> {
+        let Some(file) = self.files.iter().find(|file| file.name == name) else {
+            let object = format!("state file {name}");
+            return Err(Error::corrupt(
+                object,
+                "is not named by the checkpoint's metadata",
+            ));
+        };
         read(&self.blobs, file, range).await
     }
 }

@@ -57,7 +57,7 @@ pub fn state_file(
     id: CheckpointId,
     generation: Generation,
     uid: &str,
-    subtask: u32,
+    subtask: u16,
     name: &str,
     nonce: u64,
 ) -> String {

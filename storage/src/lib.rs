@@ -9,9 +9,10 @@
 //!
 //! ```
 //! use cutwater_storage::{
-//!     CheckpointKind, CheckpointStore, ErrorKind, KeyedHandle, LocalBlobs, Metadata, Operator, Options, Subtask,
+//!     CheckpointStore, ErrorKind, KeyedHandle, LocalBlobs, Metadata, Operator, Options, Subtask,
 //! };
-//! use cutwater_keygroups::{KeyGroupRange, MaxParallelism};
+//! use cutwater_barrier::Kind;
+//! use cutwater_keygroups::{Assignment, Grouping, MaxParallelism};
 //!
 //! # fn main() -> cutwater_storage::Result<()> { futures::executor::block_on(async {
 //! # let directory = tempfile::tempdir().unwrap();
@@ -20,16 +21,17 @@
 //! let term = store.take_over().await?;
 //!
 //! // A task writes its state ...
-//! let mut file = store.files()?.writer(term.first, "totals", 0, "keyed");
-//! file.write("alice 950, bob 280").await?;
-//! let handle = KeyedHandle::new(vec![KeyGroupRange::new(0, 128)], "manifest", vec![file.finish().await?]);
+//! let assignment = Assignment::contiguous(1, MaxParallelism::new(128).unwrap()).unwrap();
+//! let file = store.files()?.store(term.first, "totals", 0, "keyed", "alice 950, bob 280").await?;
+//! let groups = assignment.range(0).into_iter().collect();
+//! let handle = KeyedHandle::new(groups, "manifest", vec![file]);
 //!
 //! // ... and the coordinator makes it a checkpoint.
 //! let mut subtask = Subtask::default();
 //! subtask.keyed.push(handle);
-//! let mut operator = Operator::new("running totals", MaxParallelism::new(128).unwrap());
+//! let mut operator = Operator::keyed("running totals", &assignment, Grouping::Xxh64);
 //! operator.subtasks.push(subtask);
-//! let mut metadata = Metadata::new("bank", term.first, term.generation, CheckpointKind::Checkpoint);
+//! let mut metadata = Metadata::new("bank", term.first, term.generation, Kind::Checkpoint);
 //! metadata.operators.insert("totals".to_owned(), operator);
 //! store.complete(&metadata).await?;
 //! store.check_leading().await?; // and now the sinks commit
@@ -38,10 +40,9 @@
 //! // Another process takes over, and reads it.
 //! let mut successor = CheckpointStore::open(LocalBlobs::open(directory)?, Options::default()).await?;
 //! successor.take_over().await?;
-//! let latest = successor.latest().expect("completed above").checkpoint;
-//! let restored = successor.load(latest).await?;
-//! let file = restored.files().next().expect("written above");
-//! assert_eq!(successor.read(file, 6..9).await?, "950");
+//! let restored = successor.load_latest().await?.expect("completed above");
+//! let handle = &restored.operators["totals"].subtasks[0].keyed[0];
+//! assert_eq!(successor.files()?.reader(handle).read("keyed", 6..9).await?, "950");
 //!
 //! // The first one is fenced.
 //! assert!(matches!(store.check_leading().await.unwrap_err().kind(), ErrorKind::Fenced { .. }));
@@ -72,9 +73,7 @@ pub use blobs::{
 #[cfg(feature = "opendal")]
 pub use blobs::{OpendalBlobs, OpendalUpload};
 pub use error::{Error, ErrorKind, Result};
-pub use file::{Content, FileRef, StateFileWriter, StateFiles};
+pub use file::{Content, FileRef, HandleReader, StateFileWriter, StateFiles};
 pub use log::Completed;
-pub use metadata::{
-    CheckpointKind, KeyedHandle, Metadata, Operator, PreparedTransaction, Statistics, Subtask,
-};
+pub use metadata::{KeyedHandle, Metadata, Operator, PreparedTransaction, Subtask};
 pub use store::{CheckpointStore, Deleted, Fate, Leadership, Options, Pin, Term, Verified};

@@ -10,8 +10,8 @@ mod wire;
 use std::{collections::BTreeMap, time::Duration};
 
 use bytes::Bytes;
-use cutwater_barrier::{CheckpointId, Generation};
-use cutwater_keygroups::{Grouping, KeyGroupRange, MaxParallelism};
+use cutwater_barrier::{CheckpointId, Generation, Kind, stats::TaskStats};
+use cutwater_keygroups::{Assignment, Grouping, KeyGroupRange, MaxParallelism};
 
 use crate::FileRef;
 
@@ -25,8 +25,9 @@ pub struct Metadata {
     pub checkpoint: CheckpointId,
     /// The attempt that took it.
     pub generation: Generation,
-    /// Why it was taken, which decides how long it is kept.
-    pub kind: CheckpointKind,
+    /// Whose it is, which decides how long it is kept: retention drops a checkpoint, a savepoint only
+    /// its user.
+    pub kind: Kind,
     /// When it was triggered, in milliseconds since 1970 of the coordinator's clock.
     pub triggered_at_unix_ms: u64,
     /// From the trigger to the last acknowledgement.
@@ -35,30 +36,24 @@ pub struct Metadata {
     pub operators: BTreeMap<String, Operator>,
 }
 
-/// Why a checkpoint was taken.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-#[non_exhaustive]
-pub enum CheckpointKind {
-    /// By the coordinator, to recover from. Retention drops it.
-    Checkpoint,
-    /// By a user, to keep. Only a user drops it.
-    Savepoint,
-}
-
 /// One operator in a checkpoint.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct Operator {
     /// Its name, for people. What identifies it is the uid.
     pub name: String,
-    /// How many key groups its keys are divided into.
-    pub max_parallelism: MaxParallelism,
+    /// How many key groups its keys are divided into; `None` if that was not fixed, as it need not be
+    /// for an operator that is not keyed.
+    pub max_parallelism: Option<MaxParallelism>,
     /// How its keys were divided into groups; `None` if it is not keyed.
     pub grouping: Option<Grouping>,
     /// The key groups of each subtask; empty if it is not keyed.
     pub assignment: Vec<Vec<KeyGroupRange>>,
     /// The state of what runs once beside the coordinator: a source's enumerator, a sink's committer.
     pub coordinator: Option<Bytes>,
+    /// If it is a sink, the transactions to be committed once this checkpoint is complete: what the
+    /// sink's committer names when all reports are in, also of earlier checkpoints and generations.
+    pub prepared: Vec<PreparedTransaction>,
     /// Whether all its subtasks had finished.
     pub finished: bool,
     /// Its subtasks; as many as its parallelism was.
@@ -77,10 +72,8 @@ pub struct Subtask {
     pub operator_state: Bytes,
     /// Its splits and their positions, opaque; empty if it is not of a source.
     pub source: Bytes,
-    /// Its transactions that are flushed and wait for this checkpoint, or an earlier one, to complete.
-    pub prepared: Vec<PreparedTransaction>,
-    /// How long its part took, and how large it was.
-    pub statistics: Statistics,
+    /// How long its part took, and how large it was. Times are stored in microseconds.
+    pub statistics: TaskStats,
 }
 
 /// A part of keyed state.
@@ -105,36 +98,13 @@ pub struct PreparedTransaction {
     pub token: Bytes,
 }
 
-/// Where the time of one subtask's part went, and how much it wrote.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-#[non_exhaustive]
-pub struct Statistics {
-    /// From the trigger at the coordinator to the first barrier here. Stored in microseconds, as are
-    /// the other times.
-    pub start_delay: Duration,
-    /// From the first barrier to the last.
-    pub alignment: Duration,
-    /// The part during which no record is processed.
-    pub sync: Duration,
-    /// The part that runs beside the task: writing the snapshot.
-    pub r#async: Duration,
-    /// Bytes of records processed during alignment.
-    pub bytes_during_alignment: u64,
-    /// Bytes of in-flight records persisted.
-    pub channel_state_bytes: u64,
-    /// Bytes that this checkpoint added.
-    pub delta_bytes: u64,
-    /// Bytes that a restore of it reads.
-    pub full_bytes: u64,
-}
-
 impl Metadata {
     /// A checkpoint without any operator yet.
     pub fn new(
         job: impl Into<String>,
         checkpoint: CheckpointId,
         generation: Generation,
-        kind: CheckpointKind,
+        kind: Kind,
     ) -> Self {
         Self {
             job: job.into(),
@@ -164,22 +134,36 @@ impl Metadata {
 
     /// Every transaction it holds.
     pub fn prepared(&self) -> impl Iterator<Item = &PreparedTransaction> {
-        self.subtasks()
-            .flat_map(|(_, _, subtask)| &subtask.prepared)
+        self.operators
+            .values()
+            .flat_map(|operator| &operator.prepared)
     }
 }
 
 impl Operator {
-    /// An operator without any subtask yet.
-    pub fn new(name: impl Into<String>, max_parallelism: MaxParallelism) -> Self {
+    /// An operator that is not keyed, without any subtask yet.
+    pub fn new(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
-            max_parallelism,
+            max_parallelism: None,
             grouping: None,
             assignment: Vec::new(),
             coordinator: None,
+            prepared: Vec::new(),
             finished: false,
             subtasks: Vec::new(),
+        }
+    }
+
+    /// An operator whose keys are divided into groups by `grouping`, and these among its subtasks by
+    /// `assignment`. Its subtasks are still to be added.
+    pub fn keyed(name: impl Into<String>, assignment: &Assignment, grouping: Grouping) -> Self {
+        let groups = assignment.all_groups().into_iter();
+        Self {
+            max_parallelism: Some(assignment.max_parallelism()),
+            grouping: Some(grouping),
+            assignment: groups.map(|groups| groups.ranges().to_vec()).collect(),
+            ..Self::new(name)
         }
     }
 
@@ -224,11 +208,6 @@ impl Subtask {
     /// How many bytes of state it has, wherever they are.
     pub fn bytes(&self) -> u64 {
         let keyed: u64 = self.keyed.iter().map(KeyedHandle::bytes).sum();
-        let prepared: usize = self
-            .prepared
-            .iter()
-            .map(|prepared| prepared.token.len())
-            .sum();
-        keyed + (self.operator_state.len() + self.source.len() + prepared) as u64
+        keyed + (self.operator_state.len() + self.source.len()) as u64
     }
 }

@@ -349,6 +349,18 @@ impl CheckpointStore {
         }
     }
 
+    /// What the newest checkpoint or savepoint consists of; `None` if there is none to restore from.
+    ///
+    /// # Errors
+    ///
+    /// As [`load`](Self::load).
+    pub async fn load_latest(&self) -> Result<Option<Metadata>> {
+        match self.latest() {
+            Some(latest) => self.load(latest.checkpoint).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
     /// What a completed checkpoint consists of, verified against the log.
     ///
     /// # Errors

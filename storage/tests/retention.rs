@@ -2,9 +2,9 @@
 
 mod support;
 
-use cutwater_barrier::{CheckpointId, Generation};
+use cutwater_barrier::{CheckpointId, Generation, Kind};
 use cutwater_storage::{
-    Blobs, CheckpointKind, CheckpointStore, ErrorKind,
+    Blobs, CheckpointStore, ErrorKind,
     testkit::{Call, Failure, FaultyBlobs, MemoryBlobs, On},
 };
 use futures::executor::block_on;
@@ -50,7 +50,7 @@ fn the_newest_the_uncommitted_the_pinned_and_savepoints_are_kept() {
     block_on(async {
         let (mut store, _) = lead(MemoryBlobs::new(), options()).await;
         let mut savepoint = metadata(&store, 1, &[]);
-        savepoint.kind = CheckpointKind::Savepoint;
+        savepoint.kind = Kind::Savepoint;
         store.complete(&savepoint).await.unwrap();
         for id in 2..=4 {
             carry_out(&mut store, id).await.unwrap();
@@ -79,7 +79,7 @@ fn savepoints_do_not_count_as_the_newest_checkpoints() {
         carry_out(&mut store, 1).await.unwrap();
         for id in 2..=4 {
             let mut savepoint = metadata(&store, id, &[]);
-            savepoint.kind = CheckpointKind::Savepoint;
+            savepoint.kind = Kind::Savepoint;
             store.complete(&savepoint).await.unwrap();
             store.committed(CheckpointId::new(id)).await.unwrap();
         }
@@ -194,7 +194,7 @@ fn the_log_stays_short() {
         options.log_entries = 10;
         let (mut store, _) = lead(blobs.clone(), options.clone()).await;
         let mut savepoint = metadata(&store, 1, &[]);
-        savepoint.kind = CheckpointKind::Savepoint;
+        savepoint.kind = Kind::Savepoint;
         store.complete(&savepoint).await.unwrap();
         for id in 2..=60 {
             carry_out(&mut store, id).await.unwrap();
@@ -219,7 +219,7 @@ fn a_log_shorter_than_what_is_kept_is_not_asked_for() {
         let (mut store, _) = lead(blobs.clone(), options).await;
         for id in 1..=20 {
             let mut savepoint = metadata(&store, id, &[]);
-            savepoint.kind = CheckpointKind::Savepoint;
+            savepoint.kind = Kind::Savepoint;
             store.complete(&savepoint).await.unwrap();
             store.committed(CheckpointId::new(id)).await.unwrap();
             store.apply_retention().await.unwrap();

@@ -174,7 +174,7 @@ fn an_older_checkpoint_replaces_a_damaged_one_only_without_transactions_between(
 
         let mut with_transaction = metadata(&store, 3, &[]);
         let operator = with_transaction.operators.get_mut("totals").unwrap();
-        operator.subtasks[0]
+        operator
             .prepared
             .push(PreparedTransaction::new(CheckpointId::new(3), "token"));
         store.complete(&with_transaction).await.unwrap();

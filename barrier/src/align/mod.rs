@@ -1,7 +1,9 @@
 //! One task's side: what it does when barriers arrive on its input channels.
 //!
 //! [`Aligner`] and [`Tracker`] take the same events and answer with the same effects, so a driver
-//! can hold either. A source is a task without channels: all it hears is [`Event::Triggered`].
+//! can hold either. A source is a task without channels: all it hears is [`Event::Triggered`]. It has nothing
+//! to align, so it may as well do without a machine: on a trigger it sends the barrier into every
+//! output, snapshots, and acknowledges.
 //!
 //! A driver's loop over its channels:
 //!

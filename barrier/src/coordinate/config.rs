@@ -77,20 +77,18 @@ impl Attempt {
         }
     }
 
-    /// An attempt that starts from `checkpoint`.
+    /// An attempt that starts from `checkpoint`, if that is one.
     ///
     /// # Panics
     ///
     /// Unless `checkpoint` is below the first id: ids strictly increase across attempts.
     #[must_use]
-    pub fn restored(self, checkpoint: CheckpointId) -> Self {
+    pub fn restored(self, checkpoint: impl Into<Option<CheckpointId>>) -> Self {
+        let restored = checkpoint.into();
         assert!(
-            checkpoint < self.first,
+            restored < Some(self.first),
             "the first id of an attempt is above the one it restores"
         );
-        Self {
-            restored: Some(checkpoint),
-            ..self
-        }
+        Self { restored, ..self }
     }
 }

@@ -149,10 +149,10 @@ impl<R> Coordinator<R> {
                 generation,
                 checkpoint,
                 task,
-                report,
+                part,
                 stats,
             } => {
-                let report = Report { task, report };
+                let report = Report { task, part };
                 self.acked(now, generation, checkpoint, report, stats);
             }
             Event::Declined {

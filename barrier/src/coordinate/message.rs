@@ -8,7 +8,7 @@ use crate::{
     stats::{CheckpointStats, TaskStats},
 };
 
-/// What happened to the job. `R` is a task's report of its part of a checkpoint, opaque here.
+/// What happened to the job. `R` is a task's part of a checkpoint, opaque here.
 ///
 /// Acknowledgements and declines may be lost, late or doubled. What a task has become
 /// ([`Running`](Self::Running) to [`Lost`](Self::Lost)) must reach the coordinator, in order for each
@@ -52,7 +52,7 @@ pub enum Event<R> {
         /// Which task.
         task: TaskId,
         /// Its part.
-        report: R,
+        part: R,
         /// What the part cost.
         stats: TaskStats,
     },
@@ -195,6 +195,6 @@ pub struct Decision<R> {
 pub struct Report<R> {
     /// Whose it is.
     pub task: TaskId,
-    /// What it is.
-    pub report: R,
+    /// What the task put into [`Event::Acked`].
+    pub part: R,
 }

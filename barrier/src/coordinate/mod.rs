@@ -42,7 +42,7 @@
 //!         generation: attempt.generation,
 //!         checkpoint: barrier.checkpoint,
 //!         task,
-//!         report: format!("files of {task}"),
+//!         part: format!("files of {task}"),
 //!         stats: TaskStats::default(),
 //!     })?;
 //! }

@@ -105,7 +105,7 @@ fn a_decision_says_which_part_and_whose_was_slow() {
             generation: Generation::new(7),
             checkpoint: CheckpointId::new(1),
             task: TaskId(task),
-            report: (),
+            part: (),
             stats,
         };
         coordinator.handle(Time::from_millis(at), event).unwrap();

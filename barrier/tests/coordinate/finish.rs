@@ -224,7 +224,7 @@ fn a_stop_that_races_the_end_of_input_ends_the_job_once() {
                     generation: Generation::new(7),
                     checkpoint: current.expect("a checkpoint is in progress"),
                     task: acks.next().unwrap(),
-                    report: (),
+                    part: (),
                     stats: TaskStats::default(),
                 },
                 Some("decided") => Event::Decided {

@@ -36,7 +36,7 @@ pub(crate) fn parse(input: &str, handed_out: &mut Vec<Report<()>>) -> (Time, Eve
             generation: generation(rest),
             checkpoint: checkpoint(c),
             task: task(t),
-            report: (),
+            part: (),
             stats: TaskStats::default(),
         },
         [word @ ("decline" | "pass"), c, t, rest @ ..] => Event::Declined {

@@ -172,14 +172,12 @@ impl World {
                 News::Finished(last) => {
                     self.lifecycle[index].push_back(Event::Finished { task, last });
                 }
-                News::Snapshot(checkpoint, report)
-                    if !self.random.percent(self.faults.declined) =>
-                {
+                News::Snapshot(checkpoint, part) if !self.random.percent(self.faults.declined) => {
                     self.reports.push(Event::Acked {
                         generation,
                         checkpoint,
                         task,
-                        report,
+                        part,
                         stats: TaskStats::default(),
                     });
                 }
@@ -262,7 +260,7 @@ impl World {
             self.make_durable(decision);
         }
         for report in &reports {
-            self.checks.reports.came_in(report.report.serial);
+            self.checks.reports.came_in(report.part.serial);
         }
         self.tell(Event::NotDecided {
             checkpoint,
@@ -295,8 +293,8 @@ impl World {
     }
 
     fn tell(&mut self, event: Event<Part>) {
-        if let Event::Acked { report, .. } = &event {
-            self.checks.reports.came_in(report.serial);
+        if let Event::Acked { part, .. } = &event {
+            self.checks.reports.came_in(part.serial);
         }
         self.coordinator
             .handle(self.now, event)
@@ -321,7 +319,7 @@ impl World {
             }
             Effect::Decide(decision) => {
                 for report in &decision.reports {
-                    self.checks.reports.went_out(report.report.serial);
+                    self.checks.reports.went_out(report.part.serial);
                 }
                 self.checks.cut.decided(&self.scenario, &decision);
                 assert!(self.deciding.is_none(), "one decision at a time");
@@ -336,10 +334,10 @@ impl World {
             }
             Effect::NotifyComplete { .. } => {}
             Effect::Discard { report, .. } => {
-                self.checks.reports.went_out(report.report.serial);
-                self.checks.reports.deleted(report.report.serial, &self.log);
+                self.checks.reports.went_out(report.part.serial);
+                self.checks.reports.deleted(report.part.serial, &self.log);
             }
-            Effect::Leave { report, .. } => self.checks.reports.went_out(report.report.serial),
+            Effect::Leave { report, .. } => self.checks.reports.went_out(report.part.serial),
             Effect::Answer { request, outcome } => {
                 let durable =
                     |checkpoint| self.latest_of(|barrier| barrier.checkpoint == checkpoint);
@@ -409,7 +407,7 @@ impl World {
         let mut finished = Vec::new();
         if let Some(mut decision) = from {
             for report in mem::take(&mut decision.reports) {
-                parts[report.task.0] = report.report;
+                parts[report.task.0] = report.part;
             }
             finished = decision.finished;
         }

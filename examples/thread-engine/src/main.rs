@@ -1,38 +1,30 @@
-//! Runs the job through two crashes, each time with another number of threads.
+//! Runs the job through two crashes, each time with another number of workers.
 #![expect(clippy::print_stdout, reason = "it is a program with a story")]
 
-use cutwater_example_thread_engine::{Crash, Job, Outcome, Result, lines::Lines, run};
+use cutwater_example_thread_engine::{Crash, Result, run};
+use cutwater_sink_2pc::testkit::{MemoryTarget, Target as _};
 
 fn main() -> Result<()> {
-    let directory = tempfile::tempdir()?;
-    let sink = Lines::new(directory.path().join("output"));
-    let input = [
-        words(&["alice", "bob", "carol"]),
-        words(&["bob", "dave", "erin", "frank", "grace"]),
+    let checkpoints = tempfile::tempdir()?;
+    let target = MemoryTarget::new(); // Stands for a database: it outlives the runs.
+    let inputs = [
+        (0..50_000).map(|i| i % 10).collect(),
+        (0..80_000).map(|i| i % 7).collect(),
     ];
     for (parallelism, crash) in [
         (2, Some(Crash::BeforeCommit)),
         (3, Some(Crash::BeforeComplete)),
         (1, None),
     ] {
-        let job = Job {
-            input: &input,
-            sink: &sink,
-            checkpoints: directory.path().join("checkpoints"),
+        let is_finished = run(
+            &inputs,
+            &target.sink(),
+            checkpoints.path(),
             parallelism,
-            every: 300,
             crash,
-        };
-        match run(&job)? {
-            Outcome::Crashed => println!("{parallelism} threads, stopped: {crash:?}"),
-            Outcome::Finished(counts) => println!("{parallelism} threads, finished: {counts:?}"),
-        }
-        println!("  lines committed by now: {}", sink.read()?.len());
+        )?;
+        let rows = target.rows().len();
+        println!("{parallelism} workers, {crash:?}: finished {is_finished}, {rows} rows so far");
     }
     Ok(())
-}
-
-fn words(names: &[&str]) -> Vec<String> {
-    let endless = names.iter().cycle();
-    endless.take(1_000).map(|name| (*name).to_owned()).collect()
 }

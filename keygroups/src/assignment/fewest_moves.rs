@@ -19,6 +19,8 @@ impl Assignment {
     ///
     /// Subtask `i` stays subtask `i`. A subtask's groups are in general several ranges, more after
     /// each rescale, so the assignment must stand in the checkpoint: no formula gives it back.
+    /// State that is kept by one range per subtask, as `cutwater-state` does for now, cannot follow
+    /// it: [`range`](Self::range) is then `None`.
     ///
     /// # Errors
     ///

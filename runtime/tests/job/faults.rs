@@ -1,7 +1,10 @@
 //! A store that fails or is full in the middle of a checkpoint: the checkpoint fails, the output
 //! stays exact, and what completed before stays restorable.
 
-use cutwater_runtime::{Collect, ErrorKind, Observer, Restart, Settings};
+use std::path::Path;
+
+use cutwater_runtime::{Collect, ErrorKind, Job, Observer, Restart, Settings};
+use cutwater_source::VecSource;
 use cutwater_storage::{
     CheckpointStore, LocalBlobs, Options, SharedBlobs,
     testkit::{Call, Failure, Faults, FaultyBlobs, On},
@@ -95,54 +98,71 @@ fn a_store_that_stays_full_ends_the_job_with_the_reason_and_keeps_the_last_check
     assert_ledger(output.take(), RECORDS);
 }
 
-/// B63: restoring a damaged checkpoint is refused, naming the object.
+/// B63: restoring a damaged checkpoint is refused, naming the object, whichever byte of whichever
+/// object it is.
 #[test]
 fn a_damaged_checkpoint_is_refused_by_name() {
+    const KEYS: u64 = 10_000; // So that there are state files beside the metadata.
     let directory = tempfile::tempdir().unwrap();
     let output = Collect::new();
     let mut settings = settings(2);
     settings.retained_checkpoints = 1;
-    let run = |output: &Collect<_>| {
-        let job = counting(1_000, output, |number| number);
+    let run = || {
+        let job = Job::new("damaged");
+        job.source("numbers", VecSource::new(vec![(0..KEYS).collect()]))
+            .key_by(|number| *number)
+            .fold("count", |count: &mut u64, number| {
+                *count += 1;
+                (number, *count)
+            })
+            .sink("updates", output.clone());
         let store = crate::common::store(directory.path());
-        job.start(store, settings.clone(), Observer::default())
-            .unwrap()
-            .wait()
+        let handle = job.start(store, settings.clone(), Observer::default());
+        handle.unwrap().wait()
     };
-    run(&output).unwrap();
-    let metadata = find(directory.path(), "_metadata");
-    let path = metadata.first().expect("the last checkpoint is retained");
-    let intact = std::fs::read(path).unwrap();
-    for at in [0, intact.len() / 2, intact.len() - 1] {
-        let mut damaged = intact.clone();
-        damaged[at] ^= 1;
-        std::fs::write(path, &damaged).unwrap();
-        let error = run(&output).unwrap_err();
-        assert_eq!(
-            error.kind(),
-            ErrorKind::Restore,
-            "byte {at}: {}",
-            error.chain()
-        );
-        assert!(
-            error.chain().contains("_metadata"),
-            "byte {at}: {}",
-            error.chain()
-        );
+    run().unwrap();
+    let objects = files_below(&directory.path().join("chk"), directory.path());
+    assert!(objects.len() >= 2, "metadata and state files: {objects:?}");
+    for object in objects {
+        let path = directory.path().join(&object);
+        let intact = std::fs::read(&path).unwrap();
+        for at in [0, intact.len() / 2, intact.len() - 1] {
+            let mut damaged = intact.clone();
+            damaged[at] ^= 1;
+            std::fs::write(&path, &damaged).unwrap();
+            let error = run().unwrap_err();
+            let chain = error.chain();
+            assert_eq!(
+                error.kind(),
+                ErrorKind::Restore,
+                "{object}, byte {at}: {chain}"
+            );
+            assert!(chain.contains(&object), "{object}, byte {at}: {chain}");
+        }
+        std::fs::write(&path, &intact).unwrap();
     }
-    std::fs::write(path, &intact).unwrap();
-    run(&output).unwrap();
-    assert_ledger(output.take(), 1_000);
+    run().unwrap();
+    let mut updates = output.take();
+    updates.sort_unstable();
+    assert_eq!(updates, (0..KEYS).map(|key| (key, 1)).collect::<Vec<_>>());
 }
 
-fn find(directory: &std::path::Path, name: &str) -> Vec<std::path::PathBuf> {
+/// The objects whose path starts with the characters of `prefix`, relative to `root`.
+fn files_below(prefix: &Path, root: &Path) -> Vec<String> {
     let mut found = Vec::new();
-    for entry in std::fs::read_dir(directory).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            found.extend(find(&path, name));
-        } else if path.to_string_lossy().contains(name) {
-            found.push(path);
+    let mut folders = vec![root.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path
+                .to_string_lossy()
+                .starts_with(&*prefix.to_string_lossy())
+            {
+                let relative = path.strip_prefix(root).unwrap();
+                found.push(relative.to_string_lossy().into_owned());
+            }
         }
     }
     found

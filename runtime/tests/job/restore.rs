@@ -6,12 +6,12 @@ use cutwater_barrier::CheckpointId;
 use cutwater_keygroups::MaxParallelism;
 use cutwater_runtime::{
     BoxError, Collect, Error, ErrorKind, Job, KeyedContext, KeyedProcess, Outcome, Restore, Result,
-    Settings,
+    Settings, State,
 };
 use cutwater_source::VecSource;
 use cutwater_state::{Handle, ValueState};
 
-use crate::common::{Update, assert_ledger, counting, settings, start};
+use crate::common::{Barrage, Update, assert_ledger, counting, settings, start, wait_until};
 
 /// A finished run, to restore from.
 fn finished(directory: &Path) -> Outcome {
@@ -166,10 +166,31 @@ fn a_checkpoint_that_is_not_there_is_named() {
 #[test]
 fn a_checkpoint_older_than_what_sinks_have_committed_is_refused() {
     let directory = tempfile::tempdir().unwrap();
-    let last = finished(directory.path()).checkpoint;
-    let mut settings = settings(2);
-    settings.restore = Restore::Checkpoint(CheckpointId::new(last.get() - 1));
     let output = Collect::<Update>::new();
+    let hold = Barrage::default();
+    let held = hold.clone();
+    let job = counting(1_000, &output, move |number| {
+        if number == 500 {
+            held.pass();
+        }
+        number
+    });
+    let handle = start(job, directory.path(), settings(2));
+    hold.await_waiting();
+    handle.stop();
+    wait_until("the last checkpoint is triggered", || {
+        handle.status().state == State::Stopping
+    });
+    hold.open();
+    let middle = handle.wait().unwrap().checkpoint;
+    let mut settings = settings(2);
+    settings.checkpoint_interval = None;
+    let job = counting(1_000, &output, |number| number);
+    start(job, directory.path(), settings.clone())
+        .wait()
+        .unwrap();
+
+    settings.restore = Restore::Checkpoint(middle);
     let message = refused(
         counting(1, &output, |number| number),
         directory.path(),

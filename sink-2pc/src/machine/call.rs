@@ -16,12 +16,15 @@ pub enum Event {
     /// The decision for this checkpoint is durable: everything prepared up to it is to be
     /// committed. May come twice; a lost one is covered by the next.
     Completed(CheckpointId),
-    /// This checkpoint will not complete, and the job goes on. Its transactions stay: the records
-    /// in them are not sent again, so a later checkpoint has to cover them.
-    Declined(CheckpointId),
-    /// This checkpoint will not complete, and everything after the one before it is processed
-    /// again: exactly its transactions are undone, unless a later checkpoint already decided.
-    Aborted(CheckpointId),
+    /// This checkpoint will not complete, and the job goes on, as it does when the coordinator notifies
+    /// that a checkpoint is aborted or subsumed. Its transactions stay: the records in them are not sent
+    /// again, so a later checkpoint has to cover them.
+    NotCompleted(CheckpointId),
+    /// This checkpoint will not complete, and the tasks have gone back to the one before it within this
+    /// generation: what came after is processed again. Exactly its transactions are undone, unless a
+    /// later checkpoint already decided. An engine that goes back by a new generation never says this:
+    /// there the sweep undoes them.
+    RolledBack(CheckpointId),
     /// The answer to a call. The answer to a call that is over is ignored.
     Replied(CallId, Reply),
     /// The [`deadline`](super::Machine::deadline) has come.

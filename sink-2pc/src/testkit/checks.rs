@@ -45,7 +45,7 @@ async fn abort<T: Target>(target: &T) -> Result<(), String> {
     let mut rig = Rig::start(target, Durable::new("exam", 0), 2).await?;
     rig.write(10).await?;
     let cut = rig.prepare(Input::Ended).await?;
-    let event = Event::Aborted(cut.checkpoint);
+    let event = Event::RolledBack(cut.checkpoint);
     rig.driver.handle(rig.now(), event).map_err(told)?;
     rig.settle().await?;
     exactly(target, 0, "after an abort").await?;
@@ -78,7 +78,7 @@ async fn decline<T: Target>(target: &T) -> Result<(), String> {
     let mut rig = Rig::start(target, Durable::new("exam", 0), 2).await?;
     rig.write(10).await?;
     let cut = rig.prepare(Input::Continues).await?;
-    let event = Event::Declined(cut.checkpoint);
+    let event = Event::NotCompleted(cut.checkpoint);
     rig.driver.handle(rig.now(), event).map_err(told)?;
     rig.settle().await?;
     exactly(target, 0, "after a checkpoint that failed").await?;

@@ -30,7 +30,7 @@ struct Server {
 }
 
 /// Job, sink, generation, subtask, counter: never the same twice.
-type Name = (String, String, Generation, usize, u64);
+type Name = (String, String, Generation, u16, u64);
 
 #[derive(Clone, Debug)]
 struct Transaction {

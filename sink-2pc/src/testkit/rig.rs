@@ -88,7 +88,7 @@ impl<'a, T: Target> Rig<'a, T> {
     pub(super) async fn start(
         target: &'a T,
         mut durable: Durable,
-        parallelism: usize,
+        parallelism: u16,
     ) -> Result<Self, String> {
         durable.generation = durable.generation.next();
         // Ids of a generation that failed are never used again.
@@ -100,13 +100,9 @@ impl<'a, T: Target> Rig<'a, T> {
             .completed
             .as_ref()
             .map_or_else(Vec::new, |cut| cut.state.clone());
-        let machine = match &durable.completed {
-            None => Machine::new(generation, guarantee, retry),
-            Some(cut) => {
-                let prepared = cut.prepared.clone();
-                Machine::restore(generation, guarantee, retry, cut.checkpoint, prepared)
-            }
-        };
+        let restored = durable.completed.as_ref();
+        let restored = restored.map(|cut| (cut.checkpoint, cut.prepared.clone()));
+        let machine = Machine::new(generation, guarantee, retry, restored);
         let mut context = CommitterContext::new(durable.job, "sink", generation);
         context.restored.clone_from(&state);
         let committer = sink.committer(context).await.map_err(told)?;
@@ -117,7 +113,7 @@ impl<'a, T: Target> Rig<'a, T> {
             position: durable.position(),
             durable,
             writers: Vec::new(),
-            unsettled: vec![Unsettled::new(); parallelism],
+            unsettled: vec![Unsettled::new(); parallelism.into()],
             driver: Driver::new(machine, watched),
             lose,
             clock: AtomicU64::new(0),
@@ -125,7 +121,8 @@ impl<'a, T: Target> Rig<'a, T> {
         rig.settle().await?;
         for subtask in 0..parallelism {
             // Each piece goes to one subtask, dealt out like operator list state.
-            let dealt = state.iter().skip(subtask).step_by(parallelism);
+            let dealt = state.iter().skip(subtask.into());
+            let dealt = dealt.step_by(parallelism.into());
             let restored = dealt.cloned().collect();
             let (job, uid) = (rig.durable.job, "sink");
             let context = WriterContext::new(job, uid, subtask, parallelism, generation);

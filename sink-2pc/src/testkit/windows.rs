@@ -7,7 +7,7 @@ use super::{
 use crate::{Input, Prepared};
 
 /// Parallelism before and after the stop.
-const RESCALES: [(usize, usize); 5] = [(1, 1), (2, 2), (2, 3), (4, 2), (3, 1)];
+const RESCALES: [(u16, u16); 5] = [(1, 1), (2, 2), (2, 3), (4, 2), (3, 1)];
 
 /// Records before the checkpoint that is stopped at, up to it, and until the end.
 const EARLIER: u64 = 12;
@@ -34,7 +34,7 @@ struct Stopped {
 }
 
 impl Stopped {
-    async fn run<T: Target>(&self, target: &T, before: usize, after: usize) -> Result<(), String> {
+    async fn run<T: Target>(&self, target: &T, before: u16, after: u16) -> Result<(), String> {
         let mut rig = Rig::start(target, Durable::new("exam", 0), before).await?;
         rig.write(EARLIER).await?;
         rig.checkpoint(Input::Continues).await?;

@@ -69,7 +69,7 @@ struct Server {
 struct Transaction {
     job: String,
     generation: Generation,
-    subtask: usize,
+    subtask: u16,
     rows: Vec<u64>,
 }
 
@@ -236,7 +236,7 @@ impl Writer for BrokenWriter {
         self.buffer = buffer;
         self.counter += 1;
         self.of_this_process.lock().unwrap().insert(name.clone());
-        Ok(Flushed::new(vec![Prepared::new(checkpoint, name.into())]))
+        Ok(Flushed::new(vec![Prepared::new(checkpoint, name)]))
     }
 
     async fn released(&mut self, _: CheckpointId) -> Result<()> {

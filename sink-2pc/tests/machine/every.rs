@@ -66,7 +66,7 @@ fn retry() -> Retry {
 impl World {
     fn new(guarantee: Guarantee) -> Self {
         let mut world = Self {
-            machine: Machine::new(Generation::new(1), guarantee, retry()),
+            machine: Machine::new(Generation::new(1), guarantee, retry(), None),
             generation: 1,
             out: None,
             now: Time::ZERO,
@@ -135,12 +135,12 @@ impl World {
             }
             Step::Decline(id) => {
                 self.over.insert(id);
-                self.tell(Event::Declined(CheckpointId::new(id)));
+                self.tell(Event::NotCompleted(CheckpointId::new(id)));
             }
             Step::Abort(id) => {
                 self.over.insert(id);
                 self.aborted.insert(id);
-                self.tell(Event::Aborted(CheckpointId::new(id)));
+                self.tell(Event::RolledBack(CheckpointId::new(id)));
             }
             Step::TimeOut => {
                 self.is_timed_out = true;
@@ -152,7 +152,7 @@ impl World {
                 self.generation += 1;
                 let generation = Generation::new(self.generation);
                 let id = CheckpointId::new(id);
-                self.machine = Machine::restore(generation, guarantee, retry(), id, named);
+                self.machine = Machine::new(generation, guarantee, retry(), Some((id, named)));
                 self.out = None;
                 self.listen();
             }

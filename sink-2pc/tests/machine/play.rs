@@ -26,7 +26,7 @@ pub(crate) fn check(mut machine: Machine, transcript: &str) {
 /// `c1:a`
 pub(crate) fn prepared(text: &str) -> Prepared {
     let (id, token) = text.split_once(':').expect("c1:a");
-    Prepared::new(checkpoint(id), token.into())
+    Prepared::new(checkpoint(id), token)
 }
 
 fn checkpoint(text: &str) -> CheckpointId {
@@ -52,8 +52,8 @@ fn play(
             words[1..].iter().map(|one| prepared(one)).collect(),
         )),
         "completed" => Some(Event::Completed(checkpoint(words[1]))),
-        "declined" => Some(Event::Declined(checkpoint(words[1]))),
-        "aborted" => Some(Event::Aborted(checkpoint(words[1]))),
+        "not-completed" => Some(Event::NotCompleted(checkpoint(words[1]))),
+        "rolled-back" => Some(Event::RolledBack(checkpoint(words[1]))),
         "woke" => Some(Event::Woke),
         _ => {
             let (id, _) = call.take().expect("a call is out");

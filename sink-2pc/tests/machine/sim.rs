@@ -110,7 +110,7 @@ impl Job {
             now: Time::ZERO,
             server: BTreeMap::new(),
             generation: 0,
-            machine: Machine::new(Generation::new(0), guarantee, retry()),
+            machine: Machine::new(Generation::new(0), guarantee, retry(), None),
             out: None,
             is_ready: false,
             writers: Vec::new(),
@@ -127,13 +127,9 @@ impl Job {
     fn restart(&mut self) {
         self.generation += 1;
         let generation = Generation::new(self.generation);
-        self.machine = match self.durable.checkpoint {
-            None => Machine::new(generation, self.guarantee, retry()),
-            Some(id) => {
-                let named = self.durable.named.clone();
-                Machine::restore(generation, self.guarantee, retry(), id, named)
-            }
-        };
+        let restored = self.durable.checkpoint;
+        let restored = restored.map(|id| (id, self.durable.named.clone()));
+        self.machine = Machine::new(generation, self.guarantee, retry(), restored);
         self.out = None;
         self.is_ready = false;
         self.attempts.clear();
@@ -233,7 +229,7 @@ impl Job {
         if !self.attempts.is_empty() {
             let index = self.random.below(self.attempts.len() as u64) as usize;
             let declined = self.attempts.remove(index);
-            self.tell(Event::Declined(declined.checkpoint));
+            self.tell(Event::NotCompleted(declined.checkpoint));
         }
     }
 

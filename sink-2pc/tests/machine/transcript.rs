@@ -211,12 +211,12 @@ fn abort_undoes_exactly_one_checkpoint() {
         running(),
         "
         0 prepared c1:a c2:b c3:c => 
-        1 aborted c2              => abort c2:b
+        1 rolled-back c2          => abort c2:b
         2 error                   => ; wake 12
         3 completed c3            => commit c1:a c3:c
         12 committed committed    => all c3, abort c2:b
         13 done                   => 
-        14 aborted c2             => 
+        14 rolled-back c2         => 
         15 completed c2           => 
         16 pending                => names
     ",
@@ -228,29 +228,29 @@ fn late_abort_does_not_undo_what_is_decided() {
     check(
         running(),
         "
-        0 prepared c1:a => 
-        1 completed c1  => commit c1:a
-        2 aborted c1    => 
-        3 no            => ; wake 13
-        4 aborted c1    => ; wake 13
-        13 woke         => commit c1:a
-        14 committed    => all c1
+        0 prepared c1:a  => 
+        1 completed c1   => commit c1:a
+        2 rolled-back c1 => 
+        3 no             => ; wake 13
+        4 rolled-back c1 => ; wake 13
+        13 woke          => commit c1:a
+        14 committed     => all c1
     ",
     );
 }
 
 /// The job goes on after a failed checkpoint and does not send its records again.
 #[test]
-fn declined_checkpoints_transactions_are_named_by_the_next() {
+fn transactions_of_a_checkpoint_that_fails_are_named_by_the_next() {
     check(
         running(),
         "
-        0 prepared c1:a => 
-        1 seal c1       => names c1:a
-        2 declined c1   => 
-        3 prepared c2:b => 
-        4 seal c2       => names c1:a c2:b
-        5 completed c2  => released <c1, commit c1:a c2:b
+        0 prepared c1:a       => 
+        1 seal c1             => names c1:a
+        2 not-completed c1    => 
+        3 prepared c2:b       => 
+        4 seal c2             => names c1:a c2:b
+        5 completed c2        => released <c1, commit c1:a c2:b
         6 committed committed => all c2
     ",
     );
@@ -352,7 +352,7 @@ fn reply_with_too_few_verdicts_is_an_error_and_changes_nothing() {
 }
 
 fn start(guarantee: Guarantee) -> Machine {
-    let mut machine = Machine::new(Generation::new(7), guarantee, RETRY);
+    let mut machine = Machine::new(Generation::new(7), guarantee, RETRY, None);
     for _ in 0..2 {
         let Some(Effect::Call(id, _)) = machine.poll() else {
             panic!("fence, then sweep");
@@ -370,11 +370,10 @@ fn running() -> Machine {
 
 fn restored(named: &[&str]) -> Machine {
     let named = named.iter().map(|one| prepared(one)).collect();
-    Machine::restore(
+    Machine::new(
         Generation::new(7),
         Guarantee::AtomicPerTransaction,
         RETRY,
-        CheckpointId::new(5),
-        named,
+        Some((CheckpointId::new(5), named)),
     )
 }

@@ -1,10 +1,10 @@
 //! One entry of the checkpoint log, and its stored form, version 1.
 
 use bytes::Bytes;
-use cutwater_barrier::{CheckpointId, Generation};
+use cutwater_barrier::{CheckpointId, Generation, Kind};
 
 use crate::{
-    CheckpointKind, Result,
+    Result,
     codec::{Decoder, Encoder},
     frame, layout,
 };
@@ -49,8 +49,8 @@ pub(crate) enum Decision {
 pub struct Completed {
     /// The checkpoint.
     pub checkpoint: CheckpointId,
-    /// Why it was taken.
-    pub kind: CheckpointKind,
+    /// Whose it is.
+    pub kind: Kind,
     /// Where its metadata is.
     pub metadata: String,
     /// How many bytes its metadata has.
@@ -78,8 +78,8 @@ impl Entry {
             }
             Decision::Completed(completed) => {
                 out.u8(match completed.kind {
-                    CheckpointKind::Checkpoint => 2,
-                    CheckpointKind::Savepoint => 3,
+                    Kind::Checkpoint => 2,
+                    Kind::Savepoint => 3,
                 });
                 out.u64(completed.checkpoint.get());
                 out.bytes(completed.metadata.as_bytes());
@@ -148,8 +148,8 @@ impl Decision {
         };
         match code {
             1 => Ok(Self::TookOver { first: checkpoint }),
-            2 => completed(CheckpointKind::Checkpoint),
-            3 => completed(CheckpointKind::Savepoint),
+            2 => completed(Kind::Checkpoint),
+            3 => completed(Kind::Savepoint),
             4 => Ok(Self::Committed(checkpoint)),
             5 => Ok(Self::Discarded(checkpoint)),
             _ => Err(from.error("holds a decision that there is not")),
@@ -191,8 +191,8 @@ mod tests {
             root_hash: 0x1111_2222_3333_4444,
             last_with_transactions,
         };
-        let checkpoint = completed(CheckpointKind::Checkpoint, Some(CheckpointId::new(41)));
-        let savepoint = completed(CheckpointKind::Savepoint, None);
+        let checkpoint = completed(Kind::Checkpoint, Some(CheckpointId::new(41)));
+        let savepoint = completed(Kind::Savepoint, None);
         check("log-v1-took-over.bin", Decision::TookOver { first: id });
         check("log-v1-completed.bin", Decision::Completed(checkpoint));
         check("log-v1-savepoint.bin", Decision::Completed(savepoint));

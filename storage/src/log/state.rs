@@ -5,10 +5,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cutwater_barrier::{CheckpointId, Generation};
+use cutwater_barrier::{CheckpointId, Generation, Kind};
 
 use super::entry::{Completed, Decision, Entry};
-use crate::CheckpointKind;
 
 /// The log so far.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -177,7 +176,7 @@ impl LogState {
         let committed = self.committed();
         let checkpoints = self
             .retained()
-            .filter(|completed| completed.kind == CheckpointKind::Checkpoint);
+            .filter(|completed| completed.kind == Kind::Checkpoint);
         let mut expired: Vec<_> = checkpoints
             .map(|completed| completed.checkpoint)
             .rev()

@@ -6,12 +6,10 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use cutwater_barrier::{CheckpointId, Generation};
+use cutwater_barrier::{CheckpointId, Generation, Kind, stats::TaskStats};
 use cutwater_keygroups::{Grouping, KeyGroupRange, MaxParallelism};
 
-use super::{
-    CheckpointKind, KeyedHandle, Metadata, Operator, PreparedTransaction, Statistics, Subtask,
-};
+use super::{KeyedHandle, Metadata, Operator, PreparedTransaction, Subtask};
 use crate::{
     Content, Error, ErrorKind, FileRef, Result,
     codec::{Decoder, Encoder},
@@ -27,7 +25,10 @@ impl Metadata {
         out.bytes(self.job.as_bytes());
         out.u64(self.checkpoint.get());
         out.u64(self.generation.get());
-        out.u8(self.kind.code());
+        out.u8(match self.kind {
+            Kind::Checkpoint => 0,
+            Kind::Savepoint => 1,
+        });
         out.u64(self.triggered_at_unix_ms);
         duration(&mut out, self.duration);
         out.length(self.operators.len());
@@ -51,7 +52,11 @@ impl Metadata {
             job: from.string()?,
             checkpoint: CheckpointId::new(from.u64()?),
             generation: Generation::new(from.u64()?),
-            kind: CheckpointKind::decode(&mut from)?,
+            kind: match from.u8()? {
+                0 => Kind::Checkpoint,
+                1 => Kind::Savepoint,
+                _ => return Err(from.error("is neither checkpoint nor savepoint")),
+            },
             triggered_at_unix_ms: from.u64()?,
             duration: micros(&mut from)?,
             operators: [].into(),
@@ -66,32 +71,19 @@ impl Metadata {
     }
 }
 
-impl CheckpointKind {
-    pub(crate) fn code(self) -> u8 {
-        match self {
-            Self::Checkpoint => 0,
-            Self::Savepoint => 1,
-        }
-    }
-
-    pub(crate) fn decode(from: &mut Decoder<'_>) -> Result<Self> {
-        match from.u8()? {
-            0 => Ok(Self::Checkpoint),
-            1 => Ok(Self::Savepoint),
-            _ => Err(from.error("is neither checkpoint nor savepoint")),
-        }
-    }
-}
-
 impl Operator {
     fn encode(&self, out: &mut Encoder) {
         out.bytes(self.name.as_bytes());
-        out.u16(self.max_parallelism.get());
+        out.option(self.max_parallelism, |out, max| out.u16(max.get()));
         out.option(self.grouping, |out, grouping| {
             out.u8(grouping_code(grouping));
         });
         out.all(&self.assignment, |out, groups| out.all(groups, group_range));
         out.option(self.coordinator.as_ref(), |out, state| out.bytes(state));
+        out.all(&self.prepared, |out, prepared| {
+            out.u64(prepared.checkpoint.get());
+            out.bytes(&prepared.token);
+        });
         out.bool(self.finished);
         out.all(&self.subtasks, |out, subtask| subtask.encode(out));
     }
@@ -99,11 +91,19 @@ impl Operator {
     fn decode(from: &mut Decoder<'_>) -> Result<Self> {
         Ok(Self {
             name: from.string()?,
-            max_parallelism: MaxParallelism::new(from.u16()?)
-                .ok_or_else(|| from.error("has a max parallelism that is not in 1..=32768"))?,
+            max_parallelism: from.option(|from| {
+                MaxParallelism::new(from.u16()?)
+                    .ok_or_else(|| from.error("has a max parallelism that is not in 1..=32768"))
+            })?,
             grouping: from.option(decode_grouping)?,
             assignment: from.all(|from| from.all(decode_group_range))?,
             coordinator: from.option(Decoder::bytes)?,
+            prepared: from.all(|from| {
+                Ok(PreparedTransaction {
+                    checkpoint: CheckpointId::new(from.u64()?),
+                    token: from.bytes()?,
+                })
+            })?,
             finished: from.bool()?,
             subtasks: from.all(Subtask::decode)?,
         })
@@ -120,11 +120,7 @@ impl Subtask {
         });
         out.bytes(&self.operator_state);
         out.bytes(&self.source);
-        out.all(&self.prepared, |out, prepared| {
-            out.u64(prepared.checkpoint.get());
-            out.bytes(&prepared.token);
-        });
-        self.statistics.encode(out);
+        statistics(out, &self.statistics);
     }
 
     fn decode(from: &mut Decoder<'_>) -> Result<Self> {
@@ -139,38 +135,7 @@ impl Subtask {
             })?,
             operator_state: from.bytes()?,
             source: from.bytes()?,
-            prepared: from.all(|from| {
-                Ok(PreparedTransaction {
-                    checkpoint: CheckpointId::new(from.u64()?),
-                    token: from.bytes()?,
-                })
-            })?,
-            statistics: Statistics::decode(from)?,
-        })
-    }
-}
-
-impl Statistics {
-    fn encode(&self, out: &mut Encoder) {
-        for time in [self.start_delay, self.alignment, self.sync, self.r#async] {
-            duration(out, time);
-        }
-        out.u64(self.bytes_during_alignment);
-        out.u64(self.channel_state_bytes);
-        out.u64(self.delta_bytes);
-        out.u64(self.full_bytes);
-    }
-
-    fn decode(from: &mut Decoder<'_>) -> Result<Self> {
-        Ok(Self {
-            start_delay: micros(from)?,
-            alignment: micros(from)?,
-            sync: micros(from)?,
-            r#async: micros(from)?,
-            bytes_during_alignment: from.u64()?,
-            channel_state_bytes: from.u64()?,
-            delta_bytes: from.u64()?,
-            full_bytes: from.u64()?,
+            statistics: decode_statistics(from)?,
         })
     }
 }
@@ -219,6 +184,29 @@ impl FileRef {
         }
         Ok(file)
     }
+}
+
+fn statistics(out: &mut Encoder, stats: &TaskStats) {
+    for time in [stats.start_delay, stats.alignment, stats.sync, stats.async_] {
+        duration(out, time);
+    }
+    out.u64(stats.bytes_during_alignment);
+    out.u64(stats.bytes_in_flight);
+    out.u64(stats.bytes_written);
+    out.u64(stats.bytes_full);
+}
+
+fn decode_statistics(from: &mut Decoder<'_>) -> Result<TaskStats> {
+    let mut stats = TaskStats::default();
+    stats.start_delay = micros(from)?;
+    stats.alignment = micros(from)?;
+    stats.sync = micros(from)?;
+    stats.async_ = micros(from)?;
+    stats.bytes_during_alignment = from.u64()?;
+    stats.bytes_in_flight = from.u64()?;
+    stats.bytes_written = from.u64()?;
+    stats.bytes_full = from.u64()?;
+    Ok(stats)
 }
 
 fn duration(out: &mut Encoder, duration: Duration) {

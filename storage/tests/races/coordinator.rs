@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use cutwater_barrier::CheckpointId;
-use cutwater_keygroups::{KeyGroupRange, MaxParallelism};
+use cutwater_barrier::{CheckpointId, Kind};
+use cutwater_keygroups::KeyGroupRange;
 use cutwater_storage::{
-    Blobs, CheckpointKind, CheckpointStore, ErrorKind, Fate, KeyedHandle, Metadata, Operator,
-    Options, PreparedTransaction, Result, Subtask, Term,
+    Blobs, CheckpointStore, ErrorKind, Fate, KeyedHandle, Metadata, Operator, Options,
+    PreparedTransaction, Result, Subtask, Term,
 };
 
 use crate::world::{Event, World};
@@ -72,10 +72,12 @@ async fn metadata(store: &CheckpointStore, term: Term, id: CheckpointId) -> Resu
     subtask
         .keyed
         .push(KeyedHandle::new(groups, "", vec![file.finish().await?]));
-    subtask.prepared.push(PreparedTransaction::new(id, "token"));
-    let mut operator = Operator::new("totals", MaxParallelism::new(128).unwrap());
+    let mut operator = Operator::new("totals");
+    operator
+        .prepared
+        .push(PreparedTransaction::new(id, "token"));
     operator.subtasks.push(subtask);
-    let mut metadata = Metadata::new("bank", id, term.generation, CheckpointKind::Checkpoint);
+    let mut metadata = Metadata::new("bank", id, term.generation, Kind::Checkpoint);
     metadata.operators.insert("totals".to_owned(), operator);
     Ok(metadata)
 }

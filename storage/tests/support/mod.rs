@@ -1,10 +1,10 @@
 //! A small job's checkpoints.
 
-use cutwater_barrier::CheckpointId;
-use cutwater_keygroups::{KeyGroupRange, MaxParallelism};
+use cutwater_barrier::{CheckpointId, Kind};
+use cutwater_keygroups::KeyGroupRange;
 use cutwater_storage::{
-    Blobs, CheckpointKind, CheckpointStore, FileRef, KeyedHandle, Metadata, Operator, Options,
-    Result, Subtask, Term,
+    Blobs, CheckpointStore, FileRef, KeyedHandle, Metadata, Operator, Options, Result, Subtask,
+    Term,
 };
 
 /// Keeps two, and has an object for every file.
@@ -25,11 +25,9 @@ pub(crate) async fn lead(blobs: impl Blobs, options: Options) -> (CheckpointStor
 }
 
 pub(crate) async fn file(store: &CheckpointStore, id: u64, name: &str) -> Result<FileRef> {
-    let mut file = store
-        .files()?
-        .writer(CheckpointId::new(id), "totals", 0, name);
-    file.write(format!("the bytes of {name}")).await?;
-    file.finish().await
+    let id = CheckpointId::new(id);
+    let bytes = format!("the bytes of {name}");
+    store.files()?.store(id, "totals", 0, name, bytes).await
 }
 
 pub(crate) fn metadata(store: &CheckpointStore, id: u64, files: &[FileRef]) -> Metadata {
@@ -39,15 +37,10 @@ pub(crate) fn metadata(store: &CheckpointStore, id: u64, files: &[FileRef]) -> M
         "",
         files.to_vec(),
     ));
-    let mut operator = Operator::new("totals", MaxParallelism::new(128).unwrap());
+    let mut operator = Operator::new("totals");
     operator.subtasks.push(subtask);
     let generation = store.generation().unwrap();
-    let mut metadata = Metadata::new(
-        "bank",
-        CheckpointId::new(id),
-        generation,
-        CheckpointKind::Checkpoint,
-    );
+    let mut metadata = Metadata::new("bank", CheckpointId::new(id), generation, Kind::Checkpoint);
     metadata.operators.insert("totals".to_owned(), operator);
     metadata
 }

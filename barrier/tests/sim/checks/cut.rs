@@ -20,9 +20,9 @@ impl Cut {
         let mut processed: BTreeMap<Record, u32> = BTreeMap::new();
         for report in &decision.reports {
             if scenario.is_source(report.task.0) {
-                positions[report.task.0] = report.report.position;
+                positions[report.task.0] = report.part.position;
             }
-            for (&record, &times) in &report.report.processed {
+            for (&record, &times) in &report.part.processed {
                 *processed.entry(record).or_default() += times;
             }
         }
@@ -70,7 +70,7 @@ impl Cut {
             if let Some(&records) = scenario.records.get(report.task.0)
                 && drained
             {
-                assert_eq!(report.report.position, records, "all input was read");
+                assert_eq!(report.part.position, records, "all input was read");
             }
         }
     }

@@ -59,5 +59,5 @@ impl Reports {
 }
 
 fn serials(decision: &Decision<Part>) -> impl Iterator<Item = u64> {
-    decision.reports.iter().map(|report| report.report.serial)
+    decision.reports.iter().map(|report| report.part.serial)
 }

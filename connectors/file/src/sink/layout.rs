@@ -48,7 +48,7 @@ impl Layout {
         })
     }
 
-    pub(super) fn file_name(&self, generation: Generation, subtask: usize, number: u64) -> String {
+    pub(super) fn file_name(&self, generation: Generation, subtask: u16, number: u64) -> String {
         let generation = generation.get();
         format!(
             "{}-{generation:010}-{subtask:05}-{number:010}.{}",

@@ -29,7 +29,7 @@ pub struct FileWriter<E> {
     /// Of this generation.
     staging: PathBuf,
     generation: Generation,
-    subtask: usize,
+    subtask: u16,
     encode: E,
     rolling: Rolling,
     /// Of the next file.

@@ -193,7 +193,7 @@ fn a_thousand_files_in_one_tick_have_names_of_their_own_in_commit_order() {
 fn open_files_of_several_old_subtasks_become_one_with_one_header() {
     let directory = TempDir::new().unwrap();
     let sink = FileSink::new(directory.path(), Csv::<(u64,)>::new(["id"])).rolling(NEVER);
-    let run = |generation, parallelism: usize, restored: Vec<Vec<u8>>, input| {
+    let run = |generation, parallelism: u16, restored: Vec<Vec<u8>>, input| {
         block_on(async {
             let generation = Generation::new(generation);
             let mut context = CommitterContext::new("job", "uid", generation);
@@ -204,9 +204,10 @@ fn open_files_of_several_old_subtasks_become_one_with_one_header() {
             let mut state = Vec::new();
             for subtask in 0..parallelism {
                 let context = WriterContext::new("job", "uid", subtask, parallelism, generation);
-                let share = restored.iter().skip(subtask).step_by(parallelism).cloned();
+                let share = restored.iter().skip(subtask.into());
+                let share = share.step_by(parallelism.into()).cloned();
                 let mut writer = sink.writer(context, share.collect()).await.unwrap();
-                let mut batch = vec![(generation.get() * 10 + subtask as u64,)];
+                let mut batch = vec![(generation.get() * 10 + u64::from(subtask),)];
                 writer.write(Time::ZERO, &mut batch).await.unwrap();
                 let checkpoint = CheckpointId::new(generation.get());
                 let flushed = writer.prepare(Time::ZERO, checkpoint, input).await.unwrap();

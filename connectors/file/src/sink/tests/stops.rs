@@ -65,7 +65,7 @@ struct Durable {
 const RECORDS: u64 = 12;
 
 /// One attempt, from restore to the end or to its crash.
-fn attempt(directory: &Path, durable: &mut Durable, faults: Faults, parallelism: usize) -> Told {
+fn attempt(directory: &Path, durable: &mut Durable, faults: Faults, parallelism: u16) -> Told {
     durable.generation += 1;
     let generation = Generation::new(durable.generation);
     let mut sink =
@@ -81,14 +81,15 @@ fn attempt(directory: &Path, durable: &mut Durable, faults: Faults, parallelism:
         let mut writers = Vec::new();
         for subtask in 0..parallelism {
             let context = WriterContext::new("job", "uid", subtask, parallelism, generation);
-            let share = durable.state.iter().skip(subtask).step_by(parallelism);
+            let share = durable.state.iter().skip(subtask.into());
+            let share = share.step_by(parallelism.into());
             let writer = sink.writer(context, share.cloned().collect()).await;
             writers.push(writer.map_err(told)?);
         }
         let mut position = durable.position;
         while !durable.is_ended {
             for _ in 0..4 {
-                let subtask = usize::try_from(position).unwrap() % parallelism;
+                let subtask = usize::try_from(position).unwrap() % usize::from(parallelism);
                 let mut batch = vec![position];
                 let write = writers[subtask].write(Time::ZERO, &mut batch);
                 write.await.map_err(told)?;

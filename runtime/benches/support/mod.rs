@@ -1,0 +1,254 @@
+//! The keyed-sum job that the benches share, and how they measure it.
+//!
+//! Every figure is CPU time, so that other work on the machine counts for less; what it does to caches
+//! and memory still shows.
+
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use cutwater_barrier::CheckpointId;
+use cutwater_runtime::{
+    BoxError, Job, KeyedContext, KeyedOpen, KeyedProcess, Moment, Observer, Settings,
+};
+use cutwater_source::{
+    Assignment, Discovery, Enumerator, Reader, ReaderContext, Source, Split, Status,
+};
+use cutwater_state::{Handle, ValueState};
+use cutwater_storage::{LocalBlobs, SharedBlobs};
+use rustix::time::{ClockId, clock_gettime};
+use serde::{Deserialize, Serialize};
+
+pub(crate) const RECORDS: u64 = 20_000_000;
+
+pub(crate) fn cpu(clock: ClockId) -> Duration {
+    let time = clock_gettime(clock);
+    Duration::new(
+        time.tv_sec.try_into().expect("time is positive"),
+        time.tv_nsec.try_into().expect("time is positive"),
+    )
+}
+
+/// SplitMix64 (Steele, Lea, Flood 2014) of `i`, below `bound`.
+fn key(i: u64, bound: u64) -> u64 {
+    let mut z = i.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    (z ^ (z >> 31)) % bound
+}
+
+/// All keys once, then uniformly random ones.
+pub(crate) fn record(i: u64, keys: u64) -> (u64, i64) {
+    (if i < keys { i } else { key(i, keys) }, 1)
+}
+
+#[derive(Clone)]
+struct Generator {
+    keys: u64,
+    records: u64,
+}
+
+#[derive(Clone, Serialize, Deserialize)]
+struct Part {
+    next: u64,
+    end: u64,
+}
+
+struct One(u64);
+struct Generate {
+    keys: u64,
+    split: Option<Part>,
+    ended: bool,
+}
+
+impl Split for Part {
+    fn id(&self) -> &str {
+        "numbers"
+    }
+
+    fn is_finished(&self) -> bool {
+        self.next == self.end
+    }
+}
+
+impl Source for Generator {
+    type Record = (u64, i64);
+    type Split = Part;
+    type Enumerator = One;
+    type Reader = Generate;
+
+    fn assignment(&self) -> Assignment {
+        Assignment::UpFront
+    }
+
+    fn enumerator(&self, _: Option<&[u8]>) -> cutwater_source::Result<One> {
+        Ok(One(self.records))
+    }
+
+    fn reader(&self, _: ReaderContext) -> cutwater_source::Result<Generate> {
+        Ok(Generate {
+            keys: self.keys,
+            split: None,
+            ended: false,
+        })
+    }
+}
+
+impl Enumerator for One {
+    type Split = Part;
+
+    fn discover(&mut self, _: &BTreeSet<String>) -> cutwater_source::Result<Discovery<Part>> {
+        let part = Part {
+            next: 0,
+            end: self.0,
+        };
+        Ok(Discovery::complete(vec![part]))
+    }
+
+    fn state(&self) -> Vec<u8> {
+        Vec::new()
+    }
+}
+
+impl Reader for Generate {
+    type Record = (u64, i64);
+    type Split = Part;
+
+    fn add_splits(&mut self, splits: Vec<Part>) -> cutwater_source::Result<()> {
+        self.split = splits.into_iter().next();
+        Ok(())
+    }
+
+    fn no_more_splits(&mut self) {
+        self.ended = true;
+    }
+
+    fn poll_batch(
+        &mut self,
+        out: &mut Vec<(u64, i64)>,
+        max: usize,
+    ) -> cutwater_source::Result<Status> {
+        let Some(part) = &mut self.split else {
+            return Ok(if self.ended {
+                Status::Finished
+            } else {
+                Status::Idle
+            });
+        };
+        let until = part.end.min(part.next + max as u64);
+        out.extend((part.next..until).map(|i| record(i, self.keys)));
+        part.next = until;
+        Ok(match (part.is_finished(), self.ended) {
+            (true, true) => Status::Finished,
+            (true, false) => Status::Drained,
+            (false, _) => Status::More,
+        })
+    }
+
+    fn snapshot(&mut self, _: CheckpointId) -> cutwater_source::Result<Vec<Part>> {
+        Ok(self.split.iter().cloned().collect())
+    }
+
+    fn notify_complete(&mut self, _: CheckpointId) -> cutwater_source::Result<()> {
+        Ok(())
+    }
+}
+
+/// Adds up, and tells now and then what its thread has used.
+struct Sum {
+    total: Handle<ValueState<u64, i64>>,
+    records: u64,
+    thread: Arc<AtomicU64>,
+}
+
+impl Sum {
+    fn open(
+        open: &mut KeyedOpen<'_, u64>,
+        thread: &Arc<AtomicU64>,
+    ) -> cutwater_runtime::Result<Self> {
+        let total = open.keyed.value("total").expect("a new state");
+        Ok(Self {
+            total,
+            records: 0,
+            thread: Arc::clone(thread),
+        })
+    }
+}
+
+impl KeyedProcess<u64> for Sum {
+    type In = (u64, i64);
+    type Out = (u64, i64);
+
+    fn process(
+        &mut self,
+        (key, value): (u64, i64),
+        context: &mut KeyedContext<'_, u64>,
+        out: &mut Vec<(u64, i64)>,
+    ) -> Result<(), BoxError> {
+        let total = context.keyed.update(self.total, context.key, |total| {
+            let total = total.get_or_insert(0);
+            *total += value;
+            *total
+        })?;
+        out.push((key, total));
+        self.records += 1;
+        if self.records.is_multiple_of(1 << 16) {
+            let used = cpu(ClockId::ThreadCPUTime).as_nanos();
+            self.thread
+                .store(u64::try_from(used).unwrap_or(u64::MAX), Ordering::Relaxed);
+        }
+        Ok(())
+    }
+}
+
+/// What a run has used.
+pub(crate) struct Used {
+    /// CPU time of all threads.
+    pub(crate) process: Duration,
+    /// CPU time of the processing thread.
+    pub(crate) thread: Duration,
+    /// Checkpoints completed.
+    pub(crate) checkpoints: u64,
+}
+
+/// Runs the job over all records, with a checkpoint every `interval` and one at the end.
+pub(crate) fn run(keys: u64, interval: Option<Duration>) -> Used {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let store = SharedBlobs::new(LocalBlobs::open(directory.path()).expect("a directory"));
+    let thread = Arc::new(AtomicU64::new(0));
+    let job = Job::new("keyed-sum");
+    let used = Arc::clone(&thread);
+    job.source(
+        "numbers",
+        Generator {
+            keys,
+            records: RECORDS,
+        },
+    )
+    .key_by(|record| record.0)
+    .process("sum", move |open| Sum::open(open, &used));
+    let mut settings = Settings::default();
+    settings.checkpoint_interval = interval;
+    let completed = Arc::new(AtomicU64::new(0));
+    let counted = Arc::clone(&completed);
+    let observer = Observer::new(move |moment| {
+        if let Moment::Completed(_) = moment {
+            counted.fetch_add(1, Ordering::Relaxed);
+        }
+    });
+    let before = cpu(ClockId::ProcessCPUTime);
+    let handle = job
+        .start(store, settings, observer)
+        .expect("the job starts");
+    handle.wait().expect("the job ends well");
+    Used {
+        process: cpu(ClockId::ProcessCPUTime) - before,
+        thread: Duration::from_nanos(thread.load(Ordering::Relaxed)),
+        checkpoints: completed.load(Ordering::Relaxed),
+    }
+}
