@@ -65,7 +65,8 @@ fn transactions(criterion: &mut Criterion) {
         ] {
             let id = BenchmarkId::new(format!("machine, {guarantee:?}"), count);
             group.bench_function(id, |bencher| {
-                let mut machine = Machine::new(Generation::new(1), guarantee, Retry::default());
+                let mut machine =
+                    Machine::new(Generation::new(1), guarantee, Retry::default(), None);
                 answer(&mut machine);
                 assert!(machine.is_ready());
                 let mut checkpoint = CheckpointId::new(0);

@@ -14,7 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use criterion::{BenchmarkId, Criterion, Throughput};
+use criterion::{Criterion, SamplingMode, Throughput};
 use cutwater_barrier::{CheckpointId, Generation, Time};
 use cutwater_file::{FileCommitter, FileSink, FileWriter, JsonLines, Rolling};
 use cutwater_sink_2pc::{
@@ -57,6 +57,14 @@ impl Round {
     }
 }
 
+/// Makes durable what earlier rounds have left in the file system's journal: else the next fsync pays
+/// for it, whoever calls it.
+fn settle(directory: &Path) {
+    let mut file = File::create(directory.join("settle")).expect("a directory");
+    file.write_all(b"settled").expect("room on the disk");
+    file.sync_all().expect("a sound disk");
+}
+
 /// Adds what `run` takes to `spent`.
 fn timed<T>(spent: &mut Duration, run: impl FnOnce() -> T) -> T {
     let start = Instant::now();
@@ -66,10 +74,12 @@ fn timed<T>(spent: &mut Duration, run: impl FnOnce() -> T) -> T {
 }
 
 /// A file for each round, in a buffer, with a flush and an fsync at its end, and visible all the time.
-fn bare(path: &Path, batches: u32) -> Round {
+fn bare(directory: &Path, batches: u32) -> Round {
+    settle(directory);
+    let path = directory.join("bare.jsonl");
     let (mut write, mut prepare) = (Duration::ZERO, Duration::ZERO);
     let mut file = timed(&mut write, || {
-        BufWriter::with_capacity(BUFFER_BYTES, File::create(path).expect("a directory"))
+        BufWriter::with_capacity(BUFFER_BYTES, File::create(&path).expect("a directory"))
     });
     let mut batch = Vec::new();
     for number in 0..batches {
@@ -85,7 +95,7 @@ fn bare(path: &Path, batches: u32) -> Round {
         file.flush().expect("room on the disk");
         file.get_ref().sync_all().expect("a sound disk");
     });
-    fs::remove_file(path).expect("just written");
+    fs::remove_file(&path).expect("just written");
     Round {
         write,
         prepare,
@@ -122,7 +132,8 @@ impl Halves {
         }
     }
 
-    fn round(&mut self, batches: u32) -> Round {
+    fn round(&mut self, outside: &Path, batches: u32) -> Round {
+        settle(outside);
         let (mut write, mut prepare, mut commit) = Default::default();
         let mut batch = Vec::new();
         for number in 0..batches {
@@ -160,25 +171,32 @@ impl Halves {
 /// Measures both sides by criterion, then prints the median of paired ratios of each part.
 fn compare(criterion: &mut Criterion, batches: u32) {
     let directory = TempDir::new().expect("a temporary directory");
-    let file = directory.path().join("bare.jsonl");
-    let mut halves = Halves::open(directory.path().join("out"));
+    let outside = directory.path();
+    let mut halves = Halves::open(outside.join("out"));
     let records = batches * BATCH;
     let mut group = criterion.benchmark_group(format!("{records} JSON lines"));
+    group.throughput(Throughput::Elements(records.into()));
+    group.sampling_mode(SamplingMode::Flat);
     let mut measure = |name: &str, round: &mut dyn FnMut() -> Duration| {
-        group.throughput(Throughput::Elements(records.into()));
-        group.bench_function(BenchmarkId::from_parameter(name), |bencher| {
+        group.bench_function(name, |bencher| {
             bencher.iter_custom(|rounds| (0..rounds).map(|_| round()).sum());
         });
     };
-    measure("write, bare loop", &mut || bare(&file, batches).write);
-    measure("write, FileSink", &mut || halves.round(batches).write);
-    measure("fsync, bare loop", &mut || bare(&file, batches).prepare);
-    measure("prepare, FileSink", &mut || halves.round(batches).prepare);
-    measure("commit, FileSink", &mut || halves.round(batches).commit);
+    measure("write, bare loop", &mut || bare(outside, batches).write);
+    measure("write, FileSink", &mut || {
+        halves.round(outside, batches).write
+    });
+    measure("fsync, bare loop", &mut || bare(outside, batches).prepare);
+    measure("prepare, FileSink", &mut || {
+        halves.round(outside, batches).prepare
+    });
+    measure("commit, FileSink", &mut || {
+        halves.round(outside, batches).commit
+    });
     group.finish();
     if env::args().any(|arg| arg == "--bench") {
         let pairs: Vec<(Round, Round)> = (0..PAIRS)
-            .map(|_| (halves.round(batches), bare(&file, batches)))
+            .map(|_| (halves.round(outside, batches), bare(outside, batches)))
             .collect();
         let median = |part: fn(Round) -> Duration, of: fn(Round) -> Duration| {
             let ratio =
