@@ -91,6 +91,7 @@ mod committers;
 mod coordinator;
 mod error;
 mod exchange;
+mod execution;
 mod fold;
 mod function;
 mod graph;

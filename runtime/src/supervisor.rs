@@ -8,7 +8,8 @@ use tokio::sync::mpsc;
 use crate::{
     Error, ErrorKind, Guarantee, Observer, Outcome, Restore, Result, Settings,
     clock::Clock,
-    coordinator::{self, Ended},
+    error::store_error,
+    execution::{self, Ended},
     graph::{Graph, Make},
     handle::{Command, Shared},
     observe::{Moment, State},
@@ -129,13 +130,13 @@ impl Supervisor {
         options.keep = self.settings.retained_checkpoints;
         let store = CheckpointStore::open(self.blobs.clone(), options)
             .await
-            .map_err(coordinator::store_error("could not be opened"))?;
+            .map_err(store_error("could not be opened"))?;
         let restore = if history.has_completed {
             Restore::Latest
         } else {
             self.settings.restore
         };
-        let setup = coordinator::Setup {
+        let setup = execution::Setup {
             job: &self.job,
             graph: &self.graph,
             settings: &self.settings,
@@ -144,7 +145,7 @@ impl Supervisor {
             clock: self.clock,
             restore,
         };
-        let ended = coordinator::run(setup, store, history, commands).await;
+        let ended = execution::run(setup, store, history, commands).await;
         if let Err(error) = &ended {
             self.observer.reached(&Moment::Failed {
                 generation: self.shared.generation(),

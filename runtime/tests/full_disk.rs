@@ -40,6 +40,7 @@ fn a_full_disk_fails_the_checkpoint_and_the_one_before_stays_intact() {
     let output = Collect::new();
     let error = run(&directory, &output).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Failed, "{}", error.chain());
+    assert!(error.chain().contains("No space left"), "{}", error.chain());
 
     let blobs = LocalBlobs::open(&directory).unwrap();
     let mut store = block_on(CheckpointStore::open(blobs, Options::default())).unwrap();
