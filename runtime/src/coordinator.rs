@@ -297,7 +297,10 @@ impl<'a> Driver<'a> {
             Progress::Nothing => {}
             Progress::Committed(checkpoint) => {
                 if self.attempt.restored.checkpoint() < Some(checkpoint) {
-                    self.setup.observer.reached(&Moment::Committed(checkpoint));
+                    self.setup
+                        .settings
+                        .observer
+                        .reached(&Moment::Committed(checkpoint));
                 }
                 self.keeper.ask(Keep::Committed(checkpoint));
             }
@@ -408,7 +411,10 @@ impl<'a> Driver<'a> {
         beside.summary = Some(checkpoint::summary(&decision.stats));
         let metadata = Box::new(checkpoint::metadata(&self.attempt, &decision, &beside));
         self.beside.insert(checkpoint, beside);
-        self.setup.observer.reached(&Moment::Prepared(checkpoint));
+        self.setup
+            .settings
+            .observer
+            .reached(&Moment::Prepared(checkpoint));
         self.keeper.ask(Keep::Complete {
             metadata,
             reports: decision.reports,
@@ -437,7 +443,10 @@ impl<'a> Driver<'a> {
                 bytes = summary.bytes,
                 "checkpoint completed"
             );
-            self.setup.observer.reached(&Moment::Completed(summary));
+            self.setup
+                .settings
+                .observer
+                .reached(&Moment::Completed(summary));
         }
         // Between the decision and now anything may have happened: ask before anything is released.
         self.leadership
@@ -463,7 +472,7 @@ impl<'a> Driver<'a> {
         self.setup.shared.update(|status| status.aborted += 1);
         self.committers.not_completed(checkpoint);
         self.tasks.tell_all(|| Control::Aborted(checkpoint));
-        self.setup.observer.reached(&Moment::Aborted {
+        self.setup.settings.observer.reached(&Moment::Aborted {
             checkpoint,
             reason: reason.to_owned(),
         });

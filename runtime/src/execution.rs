@@ -15,7 +15,7 @@ use cutwater_storage::{CheckpointStore, Metadata, StateFiles, Term};
 use tokio::{runtime::Handle, sync::mpsc};
 
 use crate::{
-    Error, ErrorKind, Observer, Restore, Result, Settings,
+    Error, ErrorKind, Restore, Result, Settings,
     attempt::{Attempt, Tasks},
     clock::Clock,
     committers::Committers,
@@ -37,7 +37,6 @@ pub(crate) struct Setup<'a> {
     pub(crate) job: &'a str,
     pub(crate) graph: &'a Arc<Graph>,
     pub(crate) settings: &'a Settings,
-    pub(crate) observer: &'a Observer,
     pub(crate) shared: &'a Shared,
     pub(crate) clock: Clock,
     pub(crate) restore: Restore,
@@ -90,7 +89,7 @@ pub(crate) async fn run(
         parallelism = setup.settings.parallelism,
         "starting an attempt"
     );
-    setup.observer.reached(&Moment::Started {
+    setup.settings.observer.reached(&Moment::Started {
         generation: term.generation,
         restored,
         parallelism: setup.settings.parallelism,

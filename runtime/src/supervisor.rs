@@ -6,7 +6,7 @@ use cutwater_storage::{CheckpointStore, Options, SharedBlobs};
 use tokio::sync::mpsc;
 
 use crate::{
-    Error, ErrorKind, Guarantee, Observer, Outcome, Restore, Result, Settings,
+    Error, ErrorKind, Guarantee, Outcome, Restore, Result, Settings,
     clock::Clock,
     error::store_error,
     execution::{self, Ended},
@@ -21,7 +21,6 @@ pub(crate) struct Supervisor {
     graph: Arc<Graph>,
     settings: Settings,
     blobs: SharedBlobs,
-    observer: Observer,
     shared: Shared,
     clock: Clock,
 }
@@ -41,7 +40,6 @@ impl Supervisor {
         graph: Arc<Graph>,
         settings: Settings,
         blobs: SharedBlobs,
-        observer: Observer,
         shared: Shared,
     ) -> Self {
         Self {
@@ -49,7 +47,6 @@ impl Supervisor {
             graph,
             settings,
             blobs,
-            observer,
             shared,
             clock: Clock::start(),
         }
@@ -140,14 +137,13 @@ impl Supervisor {
             job: &self.job,
             graph: &self.graph,
             settings: &self.settings,
-            observer: &self.observer,
             shared: &self.shared,
             clock: self.clock,
             restore,
         };
         let ended = execution::run(setup, store, history, commands).await;
         if let Err(error) = &ended {
-            self.observer.reached(&Moment::Failed {
+            self.settings.observer.reached(&Moment::Failed {
                 generation: self.shared.generation(),
                 error: error.chain(),
             });
