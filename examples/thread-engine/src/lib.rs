@@ -127,7 +127,7 @@ pub fn run<S: Sink<Record = u64>>(
                 }
             });
         }
-        // A worker that has failed says so in its report.
+        // A worker that is gone has said why in its report.
         let tell_all = |source: usize, item: Item| {
             for worker in &workers {
                 drop(worker[source].send(item.clone()));
@@ -196,7 +196,12 @@ pub fn run<S: Sink<Record = u64>>(
                 }
                 Some(Effect::End { .. }) => return Ok(()), // The workers' channels end with this.
                 Some(Effect::FailJob(failure)) => return Err(failure.into()),
-                _ => {} // A checkpoint that fails is followed by `FailJob`; the next run sweeps up.
+                Some(Effect::Answer { outcome, .. }) => {
+                    outcome?;
+                }
+                // A checkpoint that fails is followed by `FailJob`, and the next run sweeps up.
+                Some(Effect::NotifyAborted { .. } | Effect::NotifySubsumed { .. }) | None => {}
+                Some(Effect::Discard { .. } | Effect::Leave { .. }) => {}
             }
         }
     })
@@ -208,8 +213,7 @@ fn settle<C: Committer>(committer: &mut Driver<C>, store: &mut CheckpointStore) 
         match block_on(committer.advance(&now))? {
             Some(Notice::AllCommitted(checkpoint)) => block_on(store.committed(checkpoint))?,
             Some(Notice::Failed(failure)) => return Err(failure.into()),
-            Some(Notice::Ready) => {}
-            Some(Notice::Released { .. }) => {} // For writers that use an id twice.
+            Some(Notice::Ready | Notice::Released { .. }) => {} // Ids are not used twice here.
             None if committer.machine().is_settled() => return Ok(()),
             None => thread::park_timeout(TICK), // A retry is not due yet.
         }
@@ -255,13 +259,16 @@ fn work(
             let barrier = match effect {
                 align::Effect::Snapshot { barrier, .. } => barrier,
                 align::Effect::Abort { .. } => return Err("a checkpoint was given up".into()),
-                _ => continue, // Nothing is downstream, and `is_blocked` is asked anyway.
+                // Nothing is downstream, and `is_blocked` is asked anyway.
+                align::Effect::Forward(_) | align::Effect::ForwardCancel(_) => continue,
+                align::Effect::Resume => continue,
             };
             let checkpoint = barrier.checkpoint;
             let flushed = block_on(writer.prepare(now(), checkpoint, barrier.then.into()))?;
-            // From here on it could go on counting: the snapshot is fixed, and may run elsewhere.
+            let fixed = states.snapshot(checkpoint);
+            // From here on it could go on counting, while another thread stores what is fixed.
             let mut files = Vec::new();
-            let snapshot = states.snapshot(checkpoint).run(&mut |file| {
+            let snapshot = fixed.run(&mut |file| {
                 let stored = store.store(checkpoint, COUNT, index, &file.name, file.bytes);
                 files.push(block_on(stored)?);
                 Ok(())
