@@ -328,3 +328,15 @@ fn ranges_move_more_groups_than_needed() {
     assert_eq!(old.with_fewest_moves(3).unwrap().moved_from(&old), 42);
     assert_eq!(old.with_fewest_moves(2).unwrap(), old);
 }
+
+#[test]
+fn a_subtasks_one_range_is_given_as_such_and_several_are_not() {
+    let old = contiguous(2, 12);
+    for subtask in 0..2 {
+        assert_eq!(old.range(subtask), range_of(subtask, 2, max(12)).ok());
+    }
+    assert_eq!(old.range(2), None);
+    let new = old.with_fewest_moves(3).unwrap();
+    assert!(new.groups(2).ranges().len() > 1, "from either of the two");
+    assert_eq!(new.range(2), None);
+}

@@ -13,27 +13,25 @@ use std::{collections::BTreeMap, mem, sync::Arc, time::Duration};
 
 use cutwater_barrier::{
     CheckpointId, Coordinator, Then,
-    coordinate::{self, Config, Decision, Effect, Event, JobFailure, Request, RequestId, TaskId},
+    coordinate::{Decision, Effect, Event, JobFailure, Refusal, Request, RequestId, TaskId},
 };
 use cutwater_sink_2pc::Prepared;
-use cutwater_storage::{CheckpointStore, Leadership, Metadata, StateFiles, Term};
+use cutwater_storage::Leadership;
 use tokio::{
-    runtime::Handle,
     sync::mpsc,
     time::{Instant, sleep_until},
 };
 
 use crate::{
-    Error, ErrorKind, Observer, Restore, Result, Settings,
+    Error, ErrorKind, Result,
     attempt::{Attempt, Tasks},
     checkpoint::{self, Beside},
-    clock::Clock,
     committers::{Committers, Progress},
-    graph::Graph,
-    handle::{Command, Shared},
+    error::store_error,
+    execution::{Ended, Parts, Setup},
+    handle::Command,
     keeper::{Keep, Keeper, Kept, is_fenced},
     observe::{Moment, State},
-    restore::RestorePoint,
     sources::Sources,
     supervisor::{History, cancelled},
     task::{Control, Report},
@@ -43,206 +41,11 @@ use crate::{
 /// How often sources whose splits are not all known look for more.
 const DISCOVERY: Duration = Duration::from_secs(1);
 
-/// What an attempt is made of.
-pub(crate) struct Setup<'a> {
-    pub(crate) job: &'a str,
-    pub(crate) graph: &'a Arc<Graph>,
-    pub(crate) settings: &'a Settings,
-    pub(crate) observer: &'a Observer,
-    pub(crate) shared: &'a Shared,
-    pub(crate) clock: Clock,
-    pub(crate) restore: Restore,
-}
-
-/// How an attempt ended well.
-pub(crate) struct Ended {
-    pub(crate) checkpoint: CheckpointId,
-    pub(crate) is_finished: bool,
-}
-
-/// Runs one attempt to its end.
-pub(crate) async fn run(
-    setup: Setup<'_>,
-    mut store: CheckpointStore,
-    history: &mut History,
-    commands: &mut mpsc::UnboundedReceiver<Command>,
-) -> Result<Ended> {
-    let term = store
-        .take_over()
-        .await
-        .map_err(store_error("could not be taken over"))?;
-    let metadata = restored(&store, setup.restore, setup.graph).await?;
-    let is_committed = metadata
-        .as_ref()
-        .is_some_and(|metadata| store.last_committed() >= Some(metadata.checkpoint));
-    let files = store.files().map_err(store_error("refused its files"))?;
-    let leadership = store
-        .leadership()
-        .map_err(store_error("refused its leadership"))?;
-    let (reporting, reports) = mpsc::unbounded_channel();
-    let point = RestorePoint::new(
-        metadata,
-        is_committed,
-        files.clone(),
-        Handle::current(),
-        setup.settings,
-    );
-    let attempt = attempt(&setup, term, point, files, reporting)?;
-    let restored = attempt.restored.checkpoint();
-    setup.shared.update(|status| {
-        status.state = State::Starting;
-        status.generation = Some(term.generation);
-        status.latest = restored;
-    });
-    tracing::info!(
-        job = setup.job,
-        generation = term.generation.get(),
-        restored = restored.map(CheckpointId::get),
-        parallelism = setup.settings.parallelism,
-        "starting an attempt"
-    );
-    setup.observer.reached(&Moment::Started {
-        generation: term.generation,
-        restored,
-        parallelism: setup.settings.parallelism,
-    });
-
-    let (kept, keeping) = mpsc::unbounded_channel();
-    let keeper = Keeper::start(&attempt.tokio, store, kept);
-    let ended = match start(&attempt).await {
-        Ok((committers, sources, tasks)) => {
-            let (sealing, sealed) = mpsc::unbounded_channel();
-            let mut driver = Driver {
-                machine: machine(&attempt, &tasks, term, setup.clock),
-                setup,
-                attempt: Arc::clone(&attempt),
-                leadership,
-                committers,
-                sources,
-                tasks,
-                keeper: &keeper,
-                sealed: sealing,
-                history,
-                running: 0,
-                ended_tasks: 0,
-                noted: None,
-                ending: None,
-                beside: BTreeMap::new(),
-                replies: BTreeMap::new(),
-                requests: 0,
-            };
-            let ended = driver.drive(reports, keeping, sealed, commands).await;
-            driver.close().await;
-            ended
-        }
-        Err(error) => Err(error),
-    };
-    keeper.close().await;
-    ended
-}
-
-/// The metadata to restore from, if any.
-async fn restored(
-    store: &CheckpointStore,
-    restore: Restore,
-    graph: &Graph,
-) -> Result<Option<Metadata>> {
-    let checkpoint = match restore {
-        Restore::Fresh => None,
-        Restore::Latest => store.latest().map(|latest| latest.checkpoint),
-        Restore::Checkpoint(checkpoint) => {
-            let newest = store
-                .latest()
-                .and_then(|latest| latest.last_with_transactions);
-            if let Some(newest) = newest.filter(|newest| *newest > checkpoint && graph.has_sinks())
-            {
-                let message = format!(
-                    "checkpoint {checkpoint} cannot be restored: sinks have committed, or will \
-                     commit, transactions of checkpoint {newest}, whose records would be written \
-                     again; restore {newest} or a newer one, or use another output and directory"
-                );
-                return Err(Error::new(ErrorKind::Restore, message));
-            }
-            Some(checkpoint)
-        }
-    };
-    let Some(checkpoint) = checkpoint else {
-        return Ok(None);
-    };
-    let metadata = store.load(checkpoint).await.map_err(|error| {
-        let kind = match error.kind() {
-            cutwater_storage::ErrorKind::Io => ErrorKind::Failed,
-            _ => ErrorKind::Restore,
-        };
-        let message = format!("checkpoint {checkpoint} cannot be restored");
-        Error::new(kind, message).with_source(error)
-    })?;
-    Ok(Some(metadata))
-}
-
-fn attempt(
-    setup: &Setup<'_>,
-    term: Term,
-    restored: RestorePoint,
-    files: StateFiles,
-    reports: mpsc::UnboundedSender<(TaskId, Report)>,
-) -> Result<Arc<Attempt>> {
-    restored.check_uids(setup.graph)?;
-    let max_parallelism = restored.max_parallelism(setup.graph, setup.settings)?;
-    Ok(Arc::new(Attempt {
-        job: setup.job.to_owned(),
-        graph: Arc::clone(setup.graph),
-        settings: setup.settings.clone(),
-        generation: term.generation,
-        max_parallelism,
-        restored,
-        files,
-        clock: setup.clock,
-        tokio: Handle::current(),
-        reports,
-    }))
-}
-
-/// Recovers the sinks, then the sources, then starts the tasks: what older generations decided is
-/// carried out and their writers are locked out before anything new is written.
-async fn start(attempt: &Arc<Attempt>) -> Result<(Committers, Sources, Tasks)> {
-    let committers = Committers::recover(attempt).await?;
-    let opened = Sources::open(attempt)
-        .and_then(|sources| Tasks::start(attempt).map(|tasks| (sources, tasks)));
-    match opened {
-        Ok((sources, tasks)) => Ok((committers, sources, tasks)),
-        Err(error) => {
-            committers.close().await;
-            Err(error)
-        }
-    }
-}
-
-fn machine(attempt: &Attempt, tasks: &Tasks, term: Term, clock: Clock) -> Coordinator<TaskPart> {
-    let settings = &attempt.settings;
-    let mut config = match settings.checkpoint_interval {
-        Some(interval) => Config::every(interval),
-        None => Config::on_request(),
-    };
-    // Jobs started together do not checkpoint together (F017).
-    config.initial_delay = settings
-        .checkpoint_interval
-        .map_or(Duration::ZERO, |interval| {
-            interval.mul_f64(clock.fraction())
-        });
-    config.min_pause = settings.checkpoint_pause;
-    config.concurrent_max = settings.concurrent_checkpoints;
-    config.timeout = settings.checkpoint_timeout;
-    config.tolerable_failures = settings.tolerable_failures;
-    let this = coordinate::Attempt::new(term.generation, term.first)
-        .restored(attempt.restored.checkpoint());
-    Coordinator::new(config, tasks.plan.clone(), this)
-}
-
 /// A decision, and the transactions that each sink must be able to commit after it.
-type Sealed = (Decision<TaskPart>, BTreeMap<String, Vec<Prepared>>);
+pub(crate) type Sealed = (Decision<TaskPart>, BTreeMap<String, Vec<Prepared>>);
 
-struct Driver<'a> {
+/// Drives the coordinator machine of one attempt.
+pub(crate) struct Driver<'a> {
     setup: Setup<'a>,
     attempt: Arc<Attempt>,
     machine: Coordinator<TaskPart>,
@@ -263,13 +66,53 @@ struct Driver<'a> {
     ending: Option<Ended>,
     /// Of each checkpoint under way, what is not in reports.
     beside: BTreeMap<CheckpointId, Beside>,
-    replies:
-        BTreeMap<RequestId, std::sync::mpsc::Sender<Result<CheckpointId, coordinate::Refusal>>>,
+    replies: BTreeMap<RequestId, std::sync::mpsc::Sender<Result<CheckpointId, Refusal>>>,
     requests: u64,
+    /// Why the last checkpoint that failed did.
+    last_failure: Option<Error>,
 }
 
-impl Driver<'_> {
-    async fn drive(
+impl<'a> Driver<'a> {
+    /// The driver, and the channel by which sealed decisions come back to it.
+    pub(crate) fn new(
+        setup: Setup<'a>,
+        attempt: Arc<Attempt>,
+        machine: Coordinator<TaskPart>,
+        parts: Parts,
+        leadership: Leadership,
+        keeper: &'a Keeper,
+        history: &'a mut History,
+    ) -> (Self, mpsc::UnboundedReceiver<Sealed>) {
+        let (sealing, sealed) = mpsc::unbounded_channel();
+        let Parts {
+            committers,
+            sources,
+            tasks,
+        } = parts;
+        let driver = Self {
+            setup,
+            attempt,
+            machine,
+            leadership,
+            committers,
+            sources,
+            tasks,
+            keeper,
+            sealed: sealing,
+            history,
+            running: 0,
+            ended_tasks: 0,
+            noted: None,
+            ending: None,
+            beside: BTreeMap::new(),
+            replies: BTreeMap::new(),
+            requests: 0,
+            last_failure: None,
+        };
+        (driver, sealed)
+    }
+
+    pub(crate) async fn drive(
         &mut self,
         mut reports: mpsc::UnboundedReceiver<(TaskId, Report)>,
         mut kept: mpsc::UnboundedReceiver<Kept>,
@@ -306,7 +149,7 @@ impl Driver<'_> {
         }
     }
 
-    async fn close(mut self) {
+    pub(crate) async fn close(mut self) {
         // What was acknowledged for checkpoints under way is deleted; errors are already on the way.
         if self.handle(Event::Stop).is_ok() {
             while let Some(effect) = self.machine.poll() {
@@ -384,6 +227,7 @@ impl Driver<'_> {
                     error = error.chain(),
                     "a task declined the checkpoint"
                 );
+                self.last_failure = Some(error);
                 self.handle(Event::Declined {
                     generation,
                     checkpoint,
@@ -412,11 +256,13 @@ impl Driver<'_> {
                 if is_fenced(&error) {
                     return Err(store_error("has a new owner")(error));
                 }
+                let error = store_error("could not take the checkpoint")(error);
                 tracing::warn!(
                     checkpoint = checkpoint.get(),
-                    error = chain(&error),
+                    error = error.chain(),
                     "the checkpoint could not be made durable"
                 );
+                self.last_failure = Some(error);
                 self.handle(Event::NotDecided {
                     checkpoint,
                     reason,
@@ -439,10 +285,8 @@ impl Driver<'_> {
             Ok(()) => Ok(()),
             Err(error) if is_fenced(&error) => Err(store_error("has a new owner")(error)),
             Err(error) => {
-                tracing::warn!(
-                    error = chain(&error),
-                    "the checkpoint store could not be tidied"
-                );
+                let error = store_error("could not be tidied")(error).chain();
+                tracing::warn!(error, "notes or deletions are put off");
                 Ok(())
             }
         }
@@ -453,7 +297,10 @@ impl Driver<'_> {
             Progress::Nothing => {}
             Progress::Committed(checkpoint) => {
                 if self.attempt.restored.checkpoint() < Some(checkpoint) {
-                    self.setup.observer.reached(&Moment::Committed(checkpoint));
+                    self.setup
+                        .settings
+                        .observer
+                        .reached(&Moment::Committed(checkpoint));
                 }
                 self.keeper.ask(Keep::Committed(checkpoint));
             }
@@ -533,7 +380,7 @@ impl Driver<'_> {
                 Effect::Leave { .. } => {}
                 Effect::Answer { request, outcome } => self.answer(request, outcome),
                 Effect::End { .. } => {} // `ending` was set on completion.
-                Effect::FailJob(failure) => return Err(job_failure(failure)),
+                Effect::FailJob(failure) => return Err(self.job_failure(failure)),
             }
         }
         Ok(())
@@ -564,7 +411,10 @@ impl Driver<'_> {
         beside.summary = Some(checkpoint::summary(&decision.stats));
         let metadata = Box::new(checkpoint::metadata(&self.attempt, &decision, &beside));
         self.beside.insert(checkpoint, beside);
-        self.setup.observer.reached(&Moment::Prepared(checkpoint));
+        self.setup
+            .settings
+            .observer
+            .reached(&Moment::Prepared(checkpoint));
         self.keeper.ask(Keep::Complete {
             metadata,
             reports: decision.reports,
@@ -593,7 +443,10 @@ impl Driver<'_> {
                 bytes = summary.bytes,
                 "checkpoint completed"
             );
-            self.setup.observer.reached(&Moment::Completed(summary));
+            self.setup
+                .settings
+                .observer
+                .reached(&Moment::Completed(summary));
         }
         // Between the decision and now anything may have happened: ask before anything is released.
         self.leadership
@@ -619,13 +472,25 @@ impl Driver<'_> {
         self.setup.shared.update(|status| status.aborted += 1);
         self.committers.not_completed(checkpoint);
         self.tasks.tell_all(|| Control::Aborted(checkpoint));
-        self.setup.observer.reached(&Moment::Aborted {
+        self.setup.settings.observer.reached(&Moment::Aborted {
             checkpoint,
             reason: reason.to_owned(),
         });
     }
 
-    fn answer(&mut self, request: RequestId, outcome: Result<CheckpointId, coordinate::Refusal>) {
+    fn job_failure(&mut self, failure: JobFailure) -> Error {
+        let kind = match failure {
+            JobFailure::Fenced => ErrorKind::Fenced,
+            _ => ErrorKind::Failed,
+        };
+        let error = Error::new(kind, format!("the attempt cannot go on: {failure}"));
+        match self.last_failure.take() {
+            Some(reason) => error.with_source(reason),
+            None => error,
+        }
+    }
+
+    fn answer(&mut self, request: RequestId, outcome: Result<CheckpointId, Refusal>) {
         match (self.replies.remove(&request), outcome) {
             // Whoever asked may have gone.
             (Some(reply), outcome) => drop(reply.send(outcome)),
@@ -636,40 +501,6 @@ impl Driver<'_> {
                 tracing::warn!(reason = refusal.to_string(), "the stop came to nothing");
             }
         }
-    }
-}
-
-fn job_failure(failure: JobFailure) -> Error {
-    let kind = match failure {
-        JobFailure::Fenced => ErrorKind::Fenced,
-        _ => ErrorKind::Failed,
-    };
-    Error::new(kind, "the attempt cannot go on").with_source(failure)
-}
-
-/// A failure of the checkpoint store in the runtime's words.
-pub(crate) fn store_error(what: &'static str) -> impl Fn(cutwater_storage::Error) -> Error {
-    move |error| {
-        let kind = match error.kind() {
-            cutwater_storage::ErrorKind::Fenced { .. } => ErrorKind::Fenced,
-            cutwater_storage::ErrorKind::Io => ErrorKind::Failed,
-            _ => ErrorKind::Restore,
-        };
-        let message = match error.kind() {
-            cutwater_storage::ErrorKind::Fenced { newer } => format!(
-                "generation {newer} has taken over this checkpoint directory; this process stops \
-                 and leaves it the field"
-            ),
-            _ => format!("the checkpoint store {what}"),
-        };
-        Error::new(kind, message).with_source(error)
-    }
-}
-
-fn chain(error: &cutwater_storage::Error) -> String {
-    match std::error::Error::source(error) {
-        Some(source) => format!("{error}: {source}"),
-        None => error.to_string(),
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::{error, fmt};
 
+use cutwater_storage::ErrorKind as StoreErrorKind;
+
 /// A `Result` whose error is [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -93,6 +95,25 @@ impl error::Error for Error {
     }
 }
 
+/// A failure of the checkpoint store in the runtime's words.
+pub(crate) fn store_error(what: &'static str) -> impl Fn(cutwater_storage::Error) -> Error {
+    move |error| {
+        let kind = match error.kind() {
+            StoreErrorKind::Fenced { .. } => ErrorKind::Fenced,
+            StoreErrorKind::Io => ErrorKind::Failed,
+            _ => ErrorKind::Restore,
+        };
+        let message = match error.kind() {
+            StoreErrorKind::Fenced { newer } => format!(
+                "generation {newer} has taken over this checkpoint directory; this process stops \
+                 and leaves it the field"
+            ),
+            _ => format!("the checkpoint store {what}"),
+        };
+        Error::new(kind, message).with_source(error)
+    }
+}
+
 /// States are declared in `open`, where `?` should do: what does not fit or is damaged is a failed
 /// restore, the rest may work another time.
 impl From<cutwater_state::Error> for Error {
@@ -107,11 +128,10 @@ impl From<cutwater_state::Error> for Error {
 
 /// Whether the store has found an object that is not what was written.
 fn is_damaged(error: &(dyn error::Error + 'static)) -> bool {
-    use cutwater_storage::{Error, ErrorKind};
     let mut next = Some(error);
     while let Some(error) = next {
-        let stored = error.downcast_ref::<Error>();
-        if stored.is_some_and(|stored| stored.kind() == ErrorKind::Corrupt) {
+        let stored = error.downcast_ref::<cutwater_storage::Error>();
+        if stored.is_some_and(|stored| stored.kind() == StoreErrorKind::Corrupt) {
             return true;
         }
         next = error.source();

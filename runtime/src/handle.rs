@@ -11,11 +11,11 @@ use std::{
 };
 
 use cutwater_barrier::{CheckpointId, Generation, coordinate::Refusal};
-use cutwater_storage::SharedBlobs;
+use cutwater_storage::{Blobs, SharedBlobs};
 use tokio::{runtime, sync::mpsc};
 
 use crate::{
-    Error, ErrorKind, Job, Observer, Outcome, Result, Settings, Status,
+    Error, ErrorKind, Job, Outcome, Result, Settings, Status,
     observe::State,
     supervisor::{Supervisor, guarantees},
 };
@@ -60,12 +60,7 @@ impl Job {
     ///
     /// [`Build`](ErrorKind::Build) if the job or the settings could not give what they promise.
     /// Whatever concerns a checkpoint or the store comes out of [`JobHandle::wait`].
-    pub fn start(
-        self,
-        store: SharedBlobs,
-        settings: Settings,
-        observer: Observer,
-    ) -> Result<JobHandle> {
+    pub fn start(self, store: impl Blobs, settings: Settings) -> Result<JobHandle> {
         let graph = Arc::new(self.graph.take());
         graph.check()?;
         settings.check(&graph)?;
@@ -87,8 +82,7 @@ impl Job {
             self.name.clone(),
             graph,
             settings,
-            store,
-            observer,
+            SharedBlobs::new(store),
             shared.clone(),
         );
         let tokio = runtime.handle().clone();

@@ -6,11 +6,11 @@
 //!
 //! ```
 //! use cutwater_runtime::{
-//!     BoxError, Collect, Job, KeyedContext, KeyedOpen, KeyedProcess, Observer, Result, Settings,
+//!     BoxError, Collect, Job, KeyedContext, KeyedOpen, KeyedProcess, Result, Settings,
 //! };
 //! use cutwater_source::VecSource;
 //! use cutwater_state::{Handle, ValueState};
-//! use cutwater_storage::{LocalBlobs, SharedBlobs};
+//! use cutwater_storage::LocalBlobs;
 //!
 //! struct Balance(Handle<ValueState<String, i64>>);
 //!
@@ -54,8 +54,8 @@
 //!
 //! # let directory = tempfile::tempdir()?;
 //! # let directory = directory.path();
-//! let store = SharedBlobs::new(LocalBlobs::open(directory)?);
-//! job.start(store, Settings::default(), Observer::default())?.wait()?;
+//! let store = LocalBlobs::open(directory)?;
+//! job.start(store, Settings::default())?.wait()?;
 //!
 //! let mut balances = balances.take();
 //! balances.sort();
@@ -91,6 +91,7 @@ mod committers;
 mod coordinator;
 mod error;
 mod exchange;
+mod execution;
 mod fold;
 mod function;
 mod graph;

@@ -3,7 +3,7 @@
 //! Everything that would keep a restore from being complete is found before a task runs: unknown
 //! uids, another number of key groups, an operator that changed its nature.
 
-use std::{mem, ops::Range};
+use std::ops::Range;
 
 use bytes::Bytes;
 use cutwater_barrier::CheckpointId;
@@ -152,13 +152,15 @@ impl RestorePoint {
 
     /// The operator states of one subtask, to be declared.
     pub(crate) fn operator_states(&self, uid: &str, subtask: Subtask) -> Result<OperatorStates> {
-        let old = self
-            .operator(uid)
-            .into_iter()
-            .flat_map(|operator| &operator.subtasks)
-            .map(|subtask| &subtask.operator_state);
+        let old = self.old_operator_states(uid);
         OperatorStates::restore(uid, subtask.index, subtask.parallelism, old)
             .map_err(|error| self.unreadable(uid, error))
+    }
+
+    fn old_operator_states(&self, uid: &str) -> impl Iterator<Item = &Bytes> {
+        let metadata = self.metadata.iter();
+        let subtasks = metadata.flat_map(move |metadata| metadata.subtasks_of(uid));
+        subtasks.map(|subtask| &subtask.operator_state)
     }
 
     /// A source's coordinator state, and the positions of all its old readers.
@@ -185,11 +187,12 @@ impl RestorePoint {
 
     /// The pieces of writer state that fall to one subtask of a sink: each piece to exactly one.
     pub(crate) fn writer_state(&self, uid: &str, subtask: Subtask) -> Result<Vec<Vec<u8>>> {
-        let mut states = self.operator_states(uid, subtask)?;
-        let pieces = states
-            .list(WRITER_STATE)
-            .map_err(|error| self.unreadable(uid, error))?;
-        Ok(mem::take(&mut states[pieces]))
+        let Subtask {
+            index, parallelism, ..
+        } = subtask;
+        let old = self.old_operator_states(uid);
+        OperatorStates::restore_list(uid, WRITER_STATE, index, parallelism, old)
+            .map_err(|error| self.unreadable(uid, error))
     }
 
     fn operator(&self, uid: &str) -> Option<&Operator> {

@@ -7,7 +7,7 @@ use cutwater_keygroups::MaxParallelism;
 use cutwater_sink_2pc::{JobTimes, check_timeout};
 
 use crate::{
-    Error, ErrorKind, Result,
+    Error, ErrorKind, Observer, Result,
     graph::{Graph, Make},
 };
 
@@ -49,6 +49,8 @@ pub struct Settings {
     /// How long the job may be down and still find its prepared transactions at a target that aborts
     /// them by itself. A sink whose target would not wait so long is refused.
     pub downtime_max: Duration,
+    /// Who is told of every step of a checkpoint.
+    pub observer: Observer,
 }
 
 impl Default for Settings {
@@ -72,6 +74,7 @@ impl Default for Settings {
             channel_capacity: 8,
             flush_interval: Duration::from_millis(5),
             downtime_max: Duration::from_secs(3600),
+            observer: Observer::default(),
         }
     }
 }

@@ -193,14 +193,6 @@ pub(crate) fn failure(uid: &str, failure: Failure) -> Error {
     Error::new(kind, format!("sink `{uid}` stopped the job")).with_source(failure)
 }
 
-/// A writer's pieces of state, as operator state that a restore deals out anew.
-fn stored(uid: &str, pieces: Vec<Vec<u8>>) -> Result<Vec<u8>, cutwater_state::Error> {
-    let mut states = OperatorStates::new(uid);
-    let list = states.list(WRITER_STATE)?;
-    states[list] = pieces;
-    states.snapshot()
-}
-
 /// The end of a chain: a writer, driven from its task's thread.
 struct SinkStage<W> {
     uid: String,
@@ -245,8 +237,9 @@ impl<W: Writer> Stage<W::Record> for SinkStage<W> {
                     .prepare(self.clock.now(), checkpoint, snapshots.input);
                 let flushed = self.tokio.block_on(prepare);
                 let flushed = flushed.map_err(|error| self.failed("to prepare", error))?;
-                let operator = stored(&self.uid, flushed.state)
-                    .map_err(|error| plain::failed(&self.uid, self.subtask, error.into()))?;
+                let operator =
+                    OperatorStates::snapshot_list(&self.uid, WRITER_STATE, flushed.state)
+                        .map_err(|error| plain::failed(&self.uid, self.subtask, error.into()))?;
                 snapshots.operators.push(OperatorSnapshot {
                     uid: self.uid.clone(),
                     prepared: self.unsettled.report(flushed.prepared).to_vec(),

@@ -6,9 +6,10 @@ use cutwater_storage::{CheckpointStore, Options, SharedBlobs};
 use tokio::sync::mpsc;
 
 use crate::{
-    Error, ErrorKind, Guarantee, Observer, Outcome, Restore, Result, Settings,
+    Error, ErrorKind, Guarantee, Outcome, Restore, Result, Settings,
     clock::Clock,
-    coordinator::{self, Ended},
+    error::store_error,
+    execution::{self, Ended},
     graph::{Graph, Make},
     handle::{Command, Shared},
     observe::{Moment, State},
@@ -20,7 +21,6 @@ pub(crate) struct Supervisor {
     graph: Arc<Graph>,
     settings: Settings,
     blobs: SharedBlobs,
-    observer: Observer,
     shared: Shared,
     clock: Clock,
 }
@@ -40,7 +40,6 @@ impl Supervisor {
         graph: Arc<Graph>,
         settings: Settings,
         blobs: SharedBlobs,
-        observer: Observer,
         shared: Shared,
     ) -> Self {
         Self {
@@ -48,7 +47,6 @@ impl Supervisor {
             graph,
             settings,
             blobs,
-            observer,
             shared,
             clock: Clock::start(),
         }
@@ -129,24 +127,23 @@ impl Supervisor {
         options.keep = self.settings.retained_checkpoints;
         let store = CheckpointStore::open(self.blobs.clone(), options)
             .await
-            .map_err(coordinator::store_error("could not be opened"))?;
+            .map_err(store_error("could not be opened"))?;
         let restore = if history.has_completed {
             Restore::Latest
         } else {
             self.settings.restore
         };
-        let setup = coordinator::Setup {
+        let setup = execution::Setup {
             job: &self.job,
             graph: &self.graph,
             settings: &self.settings,
-            observer: &self.observer,
             shared: &self.shared,
             clock: self.clock,
             restore,
         };
-        let ended = coordinator::run(setup, store, history, commands).await;
+        let ended = execution::run(setup, store, history, commands).await;
         if let Err(error) = &ended {
-            self.observer.reached(&Moment::Failed {
+            self.settings.observer.reached(&Moment::Failed {
                 generation: self.shared.generation(),
                 error: error.chain(),
             });

@@ -6,9 +6,9 @@
 
 use std::{env, fs, path::Path, time::Duration};
 
-use cutwater_runtime::{Collect, ErrorKind, Job, Observer, Restart, Settings};
+use cutwater_runtime::{Collect, ErrorKind, Job, Restart, Settings};
 use cutwater_source::VecSource;
-use cutwater_storage::{CheckpointStore, LocalBlobs, Options, SharedBlobs};
+use cutwater_storage::{CheckpointStore, LocalBlobs, Options};
 use futures::executor::block_on;
 
 /// So many keys do not fit on the small disk.
@@ -29,8 +29,8 @@ fn run(
     let mut settings = Settings::default();
     settings.checkpoint_interval = Some(Duration::from_millis(5));
     settings.restart = Restart::Never;
-    let store = SharedBlobs::new(LocalBlobs::open(directory).unwrap());
-    job.start(store, settings, Observer::default())?.wait()
+    let store = LocalBlobs::open(directory).unwrap();
+    job.start(store, settings)?.wait()
 }
 
 #[test]
@@ -40,6 +40,7 @@ fn a_full_disk_fails_the_checkpoint_and_the_one_before_stays_intact() {
     let output = Collect::new();
     let error = run(&directory, &output).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Failed, "{}", error.chain());
+    assert!(error.chain().contains("No space left"), "{}", error.chain());
 
     let blobs = LocalBlobs::open(&directory).unwrap();
     let mut store = block_on(CheckpointStore::open(blobs, Options::default())).unwrap();

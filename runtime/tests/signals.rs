@@ -7,9 +7,9 @@ use std::{
     time::Duration,
 };
 
-use cutwater_runtime::{Collect, Job, Observer, Settings, State};
+use cutwater_runtime::{Collect, Job, Settings, State};
 use cutwater_source::VecSource;
-use cutwater_storage::{LocalBlobs, SharedBlobs};
+use cutwater_storage::LocalBlobs;
 use rustix::process::{Signal, getpid, kill_process};
 
 #[test]
@@ -38,10 +38,8 @@ fn a_signal_stops_the_job_with_a_checkpoint_and_it_continues_later() {
     settings.checkpoint_interval = Some(Duration::from_secs(3600));
     for (until, signal) in [(1_000, Signal::TERM), (2_000, Signal::INT)] {
         let (job, at, release) = build(until);
-        let store = SharedBlobs::new(LocalBlobs::open(directory.path()).unwrap());
-        let handle = job
-            .start(store, settings.clone(), Observer::default())
-            .unwrap();
+        let store = LocalBlobs::open(directory.path()).unwrap();
+        let handle = job.start(store, settings.clone()).unwrap();
         handle.stop_on_signals().unwrap();
         at.recv_timeout(Duration::from_secs(60)).unwrap();
         kill_process(getpid(), signal).unwrap();
@@ -57,8 +55,8 @@ fn a_signal_stops_the_job_with_a_checkpoint_and_it_continues_later() {
         assert!(!handle.wait().unwrap().is_finished);
     }
     let (job, _at, _release) = build(u64::MAX);
-    let store = SharedBlobs::new(LocalBlobs::open(directory.path()).unwrap());
-    let handle = job.start(store, settings, Observer::default()).unwrap();
+    let store = LocalBlobs::open(directory.path()).unwrap();
+    let handle = job.start(store, settings).unwrap();
     assert!(handle.wait().unwrap().is_finished);
     let mut numbers = output.take();
     numbers.sort_unstable();

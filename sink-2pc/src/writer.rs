@@ -114,3 +114,16 @@ impl Flushed {
         Self { state, ..self }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Also what is to be resumed becomes visible: the job ends, and nobody is left to commit.
+    #[test]
+    fn input_ends_with_every_stop() {
+        assert_eq!(Input::from(Then::Continue), Input::Continues);
+        assert_eq!(Input::from(Then::Suspend), Input::Ended);
+        assert_eq!(Input::from(Then::Drain), Input::Ended);
+    }
+}

@@ -9,7 +9,7 @@
 use std::{
     any::Any,
     collections::BTreeMap,
-    fmt,
+    fmt, mem,
     ops::{Index, IndexMut},
 };
 
@@ -127,6 +127,45 @@ impl OperatorStates {
             old: old.collect::<Result<_>>()?,
             ..Self::new(uid)
         })
+    }
+
+    /// The bytes of an operator that has a single list state, called `name`, with these elements: such
+    /// as what a sink's writer hands to its successors.
+    ///
+    /// # Errors
+    ///
+    /// As for [`list`](Self::list) and [`snapshot`](Self::snapshot).
+    pub fn snapshot_list<T: Data>(
+        uid: &str,
+        name: impl Into<Descriptor>,
+        elements: Vec<T>,
+    ) -> Result<Vec<u8>> {
+        let mut states = Self::new(uid);
+        let list = states.list(name)?;
+        states[list] = elements;
+        states.snapshot()
+    }
+
+    /// What [`snapshot_list`](Self::snapshot_list) wrote in all old subtasks, dealt out anew: the share
+    /// of subtask `subtask` of `parallelism`.
+    ///
+    /// # Errors
+    ///
+    /// As for [`restore`](Self::restore) and [`list`](Self::list).
+    ///
+    /// # Panics
+    ///
+    /// Unless `subtask` is less than `parallelism`.
+    pub fn restore_list<T: Data>(
+        uid: &str,
+        name: impl Into<Descriptor>,
+        subtask: u16,
+        parallelism: u16,
+        old: impl IntoIterator<Item = impl AsRef<[u8]>>,
+    ) -> Result<Vec<T>> {
+        let mut states = Self::restore(uid, subtask, parallelism, old)?;
+        let list = states.list(name)?;
+        Ok(mem::take(&mut states[list]))
     }
 
     /// Declares a list whose elements are dealt out evenly when the number of subtasks changes.

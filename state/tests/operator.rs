@@ -54,6 +54,17 @@ fn a_list_is_dealt_out_evenly_in_order() -> Result<()> {
     Ok(())
 }
 
+#[test]
+fn a_single_list_needs_no_declaration() -> Result<()> {
+    let pieces = |pieces: &[u8]| OperatorStates::snapshot_list("op", "l", pieces.to_vec());
+    let old = [pieces(&[1, 2])?, pieces(&[])?, pieces(&[3])?];
+    assert_eq!(old[1], []);
+    let share = |subtask| OperatorStates::restore_list::<u8>("op", "l", subtask, 2, &old);
+    assert_eq!(share(0)?, [1, 2]);
+    assert_eq!(share(1)?, [3]);
+    Ok(())
+}
+
 /// F089.
 #[test]
 fn a_union_list_goes_to_everyone_whole() -> Result<()> {

@@ -125,6 +125,12 @@ impl Metadata {
         })
     }
 
+    /// The subtasks of the operator `uid`; none if it is not in here.
+    pub fn subtasks_of(&self, uid: &str) -> &[Subtask] {
+        let operator = self.operators.get(uid);
+        operator.map_or(&[], |operator| &operator.subtasks)
+    }
+
     /// Every file it names.
     pub fn files(&self) -> impl Iterator<Item = &FileRef> {
         self.subtasks()

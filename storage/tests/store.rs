@@ -366,3 +366,26 @@ fn small_files_need_no_object() {
         assert_eq!(objects(&blobs).await.len(), 3);
     });
 }
+
+#[test]
+fn the_newest_checkpoint_is_loaded_and_its_files_are_read_by_name() {
+    block_on(async {
+        let (mut store, _) = lead(MemoryBlobs::new(), options()).await;
+        assert_eq!(store.load_latest().await.unwrap(), None);
+        complete(&mut store, 1).await.unwrap();
+        let files = [
+            file(&store, 2, "one").await.unwrap(),
+            file(&store, 2, "two").await.unwrap(),
+        ];
+        let second = metadata(&store, 2, &files);
+        store.complete(&second).await.unwrap();
+        assert_eq!(store.load_latest().await.unwrap().as_ref(), Some(&second));
+
+        let handle = &second.subtasks_of("totals")[0].keyed[0];
+        let reader = store.files().unwrap().reader(handle);
+        assert_eq!(reader.read("two", 4..16).await.unwrap(), "bytes of two");
+        let error = reader.read("three", 0..1).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corrupt);
+        assert!(error.to_string().contains("three"), "{error}");
+    });
+}

@@ -93,6 +93,19 @@ pub enum Event<R> {
     Woke,
 }
 
+impl<R> Event<R> {
+    /// [`Acked`](Self::Acked), for an engine that does not measure what a part costs.
+    pub fn acked(generation: Generation, checkpoint: CheckpointId, task: TaskId, part: R) -> Self {
+        Self::Acked {
+            generation,
+            checkpoint,
+            task,
+            part,
+            stats: TaskStats::default(),
+        }
+    }
+}
+
 /// What the driver does next.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[expect(

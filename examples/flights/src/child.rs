@@ -18,7 +18,7 @@ use std::{
 use cutwater_barrier::CheckpointId;
 use cutwater_file::Rolling;
 use cutwater_runtime::{BoxError, CheckpointSummary, Moment, Observer, Restart, Settings};
-use cutwater_storage::{LocalBlobs, SharedBlobs};
+use cutwater_storage::LocalBlobs;
 
 use crate::{
     event::{Checkpoint, Event, What},
@@ -74,10 +74,10 @@ pub(crate) fn run(run: Run) -> Result<(), BoxError> {
     settings.checkpoint_interval = Some(INTERVAL);
     settings.retained_checkpoints = 3;
     settings.restart = Restart::Never; // A failure that was not planned is not to be mended in silence.
-    let store = SharedBlobs::new(LocalBlobs::open(&run.checkpoints)?);
+    let store = LocalBlobs::open(&run.checkpoints)?;
     let observes = Arc::clone(&watch);
-    let observer = Observer::new(move |moment| observes.reached(moment));
-    job.start(store, settings, observer)?.wait()?;
+    settings.observer = Observer::new(move |moment| observes.reached(moment));
+    job.start(store, settings)?.wait()?;
     watch.say(What::Finished);
     Ok(())
 }

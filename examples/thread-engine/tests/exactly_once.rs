@@ -3,11 +3,13 @@
 
 use std::collections::BTreeMap;
 
-use cutwater_example_thread_engine::{Crash, run};
+use cutwater_example_thread_engine::run;
 use cutwater_sink_2pc::testkit::{MemoryTarget, Target as _};
 
-const COMPLETE: Option<Crash> = Some(Crash::BeforeComplete);
-const COMMIT: Option<Crash> = Some(Crash::BeforeCommit);
+/// All output is prepared, all state is stored, and the checkpoint is not complete.
+const PREPARED: Option<&str> = Some("prepared");
+/// The checkpoint is complete, and nothing of it is committed.
+const COMPLETED: Option<&str> = Some("completed");
 
 /// Two sources of different length that share some numbers.
 fn inputs() -> [Vec<u64>; 2] {
@@ -26,19 +28,19 @@ fn expected() -> Vec<u64> {
 }
 
 /// Runs the job with each number of workers in turn, to a crash or to the end, and checks the output.
-fn check(runs: &[(u16, Option<Crash>)]) {
+fn check(runs: &[(u16, Option<&str>)]) {
     let checkpoints = tempfile::tempdir().unwrap();
     for target in [MemoryTarget::new(), MemoryTarget::rolling(300)] {
         let checkpoints = tempfile::tempdir_in(checkpoints.path()).unwrap();
         for &(parallelism, crash) in runs {
-            let is_finished = run(
-                &inputs(),
-                &target.sink(),
-                checkpoints.path(),
-                parallelism,
-                crash,
-            );
-            assert_eq!(is_finished.unwrap(), crash.is_none(), "{runs:?}");
+            let reached = |moment: &str| match crash {
+                Some(crash) if crash == moment => Err("killed".into()),
+                _ => Ok(()),
+            };
+            let path = checkpoints.path();
+            let ended = run(&inputs(), &target.sink(), path, parallelism, reached);
+            let error = ended.err().map(|error| error.to_string());
+            assert_eq!(error.as_deref(), crash.map(|_| "killed"), "{runs:?}");
         }
         let mut rows = target.rows();
         rows.sort_unstable();
@@ -54,25 +56,25 @@ fn an_undisturbed_run_counts_everything_once() {
 #[test]
 fn output_of_a_completed_checkpoint_is_committed_by_a_successor_of_another_parallelism() {
     for successor in [1, 2, 3, 5] {
-        check(&[(2, COMMIT), (successor, None)]);
+        check(&[(2, COMPLETED), (successor, None)]);
     }
 }
 
 #[test]
 fn output_of_an_incomplete_checkpoint_is_swept_and_written_again() {
     for successor in [1, 2, 3, 5] {
-        check(&[(2, COMPLETE), (successor, None)]);
+        check(&[(2, PREPARED), (successor, None)]);
     }
 }
 
 #[test]
 fn crashes_may_follow_each_other_while_the_job_is_rescaled() {
-    check(&[(2, COMMIT), (3, COMPLETE), (1, None)]);
+    check(&[(2, COMPLETED), (3, PREPARED), (1, None)]);
     check(&[
-        (2, COMPLETE),
-        (1, COMMIT),
-        (3, COMMIT),
-        (4, COMPLETE),
+        (2, PREPARED),
+        (1, COMPLETED),
+        (3, COMPLETED),
+        (4, PREPARED),
         (2, None),
     ]);
 }

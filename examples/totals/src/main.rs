@@ -22,7 +22,7 @@ use cutwater_barrier::Time;
 use cutwater_file::FileSink;
 use cutwater_runtime::{BoxError, ErrorKind, Moment, Observer, Restart, Settings};
 use cutwater_source::Paced;
-use cutwater_storage::{LocalBlobs, SharedBlobs};
+use cutwater_storage::LocalBlobs;
 use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressStyle};
 use tracing_subscriber::EnvFilter;
 
@@ -107,11 +107,11 @@ fn run(arguments: &Arguments) -> Result<bool, BoxError> {
     let mut settings = Settings::default();
     settings.parallelism = arguments.parallelism;
     settings.restart = Restart::Never; // The user sees why, and can start it again.
-    let store = SharedBlobs::new(LocalBlobs::open(&arguments.checkpoints)?);
+    let store = LocalBlobs::open(&arguments.checkpoints)?;
     let bar = progress_bar();
     let progress = bar.clone();
-    let observer = Observer::new(move |moment| show(&progress, moment));
-    let handle = job.start(store, settings, observer)?;
+    settings.observer = Observer::new(move |moment| show(&progress, moment));
+    let handle = job.start(store, settings)?;
     handle.stop_on_signals()?;
     let mut out = io::stdout();
     let hint = "Ctrl-C stops with a checkpoint; the same command continues.";

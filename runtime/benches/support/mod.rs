@@ -20,7 +20,7 @@ use cutwater_source::{
     Assignment, Discovery, Enumerator, Reader, ReaderContext, Source, Split, Status,
 };
 use cutwater_state::{Handle, ValueState};
-use cutwater_storage::{LocalBlobs, SharedBlobs};
+use cutwater_storage::LocalBlobs;
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
@@ -219,7 +219,7 @@ pub(crate) struct Used {
 /// Runs the job over all records, with a checkpoint every `interval` and one at the end.
 pub(crate) fn run(keys: u64, interval: Option<Duration>) -> Used {
     let directory = tempfile::tempdir().expect("a temporary directory");
-    let store = SharedBlobs::new(LocalBlobs::open(directory.path()).expect("a directory"));
+    let store = LocalBlobs::open(directory.path()).expect("a directory");
     let thread = Arc::new(AtomicU64::new(0));
     let job = Job::new("keyed-sum");
     let used = Arc::clone(&thread);
@@ -241,10 +241,9 @@ pub(crate) fn run(keys: u64, interval: Option<Duration>) -> Used {
             counted.fetch_add(1, Ordering::Relaxed);
         }
     });
+    settings.observer = observer;
     let before = cpu(ClockId::ProcessCPUTime);
-    let handle = job
-        .start(store, settings, observer)
-        .expect("the job starts");
+    let handle = job.start(store, settings).expect("the job starts");
     handle.wait().expect("the job ends well");
     Used {
         process: cpu(ClockId::ProcessCPUTime) - before,

@@ -8,12 +8,12 @@ use std::{
 };
 
 use cutwater_runtime::{
-    BoxError, Collect, Job, JobHandle, KeyedContext, KeyedOpen, KeyedProcess, Observer, Restart,
-    Result, Settings,
+    BoxError, Collect, Job, JobHandle, KeyedContext, KeyedOpen, KeyedProcess, Restart, Result,
+    Settings,
 };
 use cutwater_source::{Source, VecSource};
 use cutwater_state::{Handle, ValueState};
-use cutwater_storage::{LocalBlobs, SharedBlobs};
+use cutwater_storage::LocalBlobs;
 
 /// Keys of the test jobs.
 pub(crate) const KEYS: u64 = 97;
@@ -101,13 +101,12 @@ pub(crate) fn settings(parallelism: u16) -> Settings {
     settings
 }
 
-pub(crate) fn store(directory: &Path) -> SharedBlobs {
-    SharedBlobs::new(LocalBlobs::open(directory).unwrap())
+pub(crate) fn store(directory: &Path) -> LocalBlobs {
+    LocalBlobs::open(directory).unwrap()
 }
 
 pub(crate) fn start(job: Job, directory: &Path, settings: Settings) -> JobHandle {
-    job.start(store(directory), settings, Observer::default())
-        .unwrap()
+    job.start(store(directory), settings).unwrap()
 }
 
 /// Every count of every key of three splits of `records` numbers, once.

@@ -3,10 +3,10 @@
 
 use std::path::Path;
 
-use cutwater_runtime::{Collect, ErrorKind, Job, Observer, Restart, Settings};
+use cutwater_runtime::{Collect, ErrorKind, Job, Restart, Settings};
 use cutwater_source::VecSource;
 use cutwater_storage::{
-    CheckpointStore, LocalBlobs, Options, SharedBlobs,
+    CheckpointStore, LocalBlobs, Options,
     testkit::{Call, Failure, Faults, FaultyBlobs, On},
 };
 use futures::executor::block_on;
@@ -22,9 +22,7 @@ fn output_is_exact(settings: Settings, arrange: impl Fn(&Faults)) -> u32 {
     arrange(blobs.faults());
     let output = Collect::new();
     let job = counting(RECORDS, &output, |number| number);
-    let handle = job
-        .start(SharedBlobs::new(blobs), settings, Observer::default())
-        .unwrap();
+    let handle = job.start(blobs, settings).unwrap();
     let outcome = handle.wait().unwrap();
     assert!(outcome.is_finished);
     assert_ledger(output.take(), RECORDS);
@@ -73,13 +71,7 @@ fn a_store_that_stays_full_ends_the_job_with_the_reason_and_keeps_the_last_check
     let job = counting(RECORDS, &output, |number| number);
     let mut settings = settings(2);
     settings.restart = Restart::Never;
-    let handle = job
-        .start(
-            SharedBlobs::new(blobs),
-            settings.clone(),
-            Observer::default(),
-        )
-        .unwrap();
+    let handle = job.start(blobs, settings.clone()).unwrap();
     let error = handle.wait().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Failed);
 
@@ -91,9 +83,7 @@ fn a_store_that_stays_full_ends_the_job_with_the_reason_and_keeps_the_last_check
 
     // With room again the job continues from there.
     let job = counting(RECORDS, &output, |number| number);
-    let handle = job
-        .start(SharedBlobs::new(blobs), settings, Observer::default())
-        .unwrap();
+    let handle = job.start(blobs, settings).unwrap();
     assert!(handle.wait().unwrap().is_finished);
     assert_ledger(output.take(), RECORDS);
 }
@@ -117,7 +107,7 @@ fn a_damaged_checkpoint_is_refused_by_name() {
             })
             .sink("updates", output.clone());
         let store = crate::common::store(directory.path());
-        let handle = job.start(store, settings.clone(), Observer::default());
+        let handle = job.start(store, settings.clone());
         handle.unwrap().wait()
     };
     run().unwrap();

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use cutwater_runtime::{Collect, ErrorKind, Guarantee, Job, Observer, State};
+use cutwater_runtime::{Collect, ErrorKind, Guarantee, Job, State};
 
 use crate::common::{
     Barrage, assert_ledger, counting, numbers, settings, start, store, wait_until,
@@ -96,7 +96,7 @@ fn a_slow_consumer_holds_back_the_source() {
 fn a_job_without_a_source_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     let error = Job::new("empty")
-        .start(store(directory.path()), settings(1), Observer::default())
+        .start(store(directory.path()), settings(1))
         .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Build);
     assert!(error.to_string().contains("no source"), "{error}");
@@ -109,9 +109,7 @@ fn settings_that_could_restore_nothing_are_refused() {
     none.retained_checkpoints = 0;
     let output = Collect::new();
     let job = counting(1, &output, |number| number);
-    let error = job
-        .start(store(directory.path()), none, Observer::default())
-        .unwrap_err();
+    let error = job.start(store(directory.path()), none).unwrap_err();
     assert!(error.to_string().contains("keep at least 1"), "{error}");
 }
 

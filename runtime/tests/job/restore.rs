@@ -207,9 +207,7 @@ fn two_operators_with_one_uid_are_refused_when_the_job_is_built() {
     numbers.sink("out", Collect::new());
     let directory = tempfile::tempdir().unwrap();
     let store = crate::common::store(directory.path());
-    let error = job
-        .start(store, settings(1), cutwater_runtime::Observer::default())
-        .unwrap_err();
+    let error = job.start(store, settings(1)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Build);
     assert!(error.to_string().contains("`out`"), "{error}");
 }

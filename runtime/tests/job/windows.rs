@@ -43,10 +43,10 @@ fn halted(
             allowing.fetch_add(step, Ordering::Relaxed);
         }
     });
+    let mut settings = no_restart(2);
+    settings.observer = observer;
     let job = counting_from(Stepped::new(numbers(RECORDS), allowed), output);
-    let handle = job
-        .start(store(directory), no_restart(2), observer)
-        .unwrap();
+    let handle = job.start(store(directory), settings).unwrap();
     hold.await_waiting();
     (handle, hold)
 }
@@ -63,9 +63,7 @@ fn zombie_is_fenced(nth: u64, is_it: fn(&Moment) -> bool) {
     let output = Collect::new();
     let (zombie, hold) = halted(directory.path(), &output, nth, is_it);
     let job = counting(RECORDS, &output, |number| number);
-    let successor = job
-        .start(store(directory.path()), no_restart(3), Observer::default())
-        .unwrap();
+    let successor = job.start(store(directory.path()), no_restart(3)).unwrap();
     let generation = || successor.status().generation;
     wait_until("the successor takes over", || {
         generation() > zombie.status().generation

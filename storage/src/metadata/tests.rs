@@ -128,6 +128,8 @@ fn every_file_and_transaction_is_listed() {
     assert_eq!(metadata.files().count(), 6);
     assert_eq!(metadata.prepared().count(), 2);
     assert_eq!(metadata.subtasks().count(), 5);
+    assert_eq!(metadata.subtasks_of("totals").len(), 3);
+    assert_eq!(metadata.subtasks_of("nobody"), []);
     let bytes: u64 = metadata
         .subtasks()
         .map(|(_, _, subtask)| subtask.bytes())
