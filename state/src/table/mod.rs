@@ -62,7 +62,7 @@ impl<K: Eq + Clone, V: Clone> Table<K, V> {
             &region.slots()[at]
                 .as_ref()
                 .expect("an entry was found there")
-                .value,
+                .2,
         )
     }
 
@@ -92,7 +92,7 @@ impl<K: Eq + Clone, V: Clone> Table<K, V> {
             .and_then(|number| Some((number, group.regions[number].region.find(tag, key)?)));
         let (number, at) = found.unwrap_or_else(|| {
             let (key, value) = (key.clone(), default());
-            group.insert(Entry { tag, key, value }, &mut self.recycle)
+            group.insert((tag, key, value), &mut self.recycle)
         });
         group.regions[number]
             .region
@@ -119,7 +119,7 @@ impl<K: Eq + Clone, V: Clone> Table<K, V> {
         let result = f(&mut value);
         if let Some(value) = value {
             let key = key.clone();
-            group.insert(Entry { tag, key, value }, &mut self.recycle);
+            group.insert((tag, key, value), &mut self.recycle);
         }
         result
     }
@@ -157,7 +157,7 @@ impl<K: Eq + Clone, V: Clone> Table<K, V> {
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
         let buckets = self.groups.iter().flat_map(|group| &group.regions);
         let slots = buckets.flat_map(|bucket| bucket.region.slots());
-        slots.flatten().map(|entry| (&entry.key, &entry.value))
+        slots.flatten().map(|(_, key, value)| (key, value))
     }
 
     /// A view of all entries as of now, which later writes do not change.
@@ -199,7 +199,7 @@ impl<K: Eq + Clone, V: Clone> Group<K, V> {
             self.regions.push(Bucket { region, depth: 0 });
         }
         loop {
-            let number = self.region_of(entry.tag).expect("made above if missing");
+            let number = self.region_of(entry.0).expect("made above if missing");
             if !self.regions[number].region.is_full() {
                 return (number, self.regions[number].region.insert(entry, recycle));
             }
@@ -220,7 +220,7 @@ impl<K: Eq + Clone, V: Clone> Group<K, V> {
         if region.slots().len() < slots_max::<K, V>() || *depth >= DIRECTORY_BITS {
             return false;
         }
-        let mut sides = region.slots().iter().flatten().map(|e| side(e.tag, *depth));
+        let mut sides = region.slots().iter().flatten().map(|e| side(e.0, *depth));
         let first = sides.next();
         sides.any(|side| Some(side) != first)
     }
@@ -234,8 +234,8 @@ impl<K: Eq + Clone, V: Clone> Group<K, V> {
         let mut halves = [(); 2].map(|()| Region::new(recycle.empty(slots.len())));
         let mut common = 0; // the directory bits below `depth`
         for entry in slots.iter_mut().filter_map(Option::take) {
-            common = entry.tag.directory_bits() & ((1 << depth) - 1);
-            halves[side(entry.tag, depth)].insert(entry, recycle);
+            common = entry.0.directory_bits() & ((1 << depth) - 1);
+            halves[side(entry.0, depth)].insert(entry, recycle);
         }
         recycle.keep(slots);
         let added =
@@ -284,8 +284,8 @@ impl<K, V> FrozenTable<K, V> {
         mut f: impl FnMut(usize, &K, &V) -> Result<(), E>,
     ) -> Result<(), E> {
         for (group, slots) in self.regions {
-            for entry in slots.iter().flatten() {
-                f(group, &entry.key, &entry.value)?;
+            for (_, key, value) in slots.iter().flatten() {
+                f(group, key, value)?;
             }
             self.returned.done_with(slots);
         }

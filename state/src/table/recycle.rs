@@ -14,7 +14,7 @@ use super::slots::{Slots, empty_slots};
 /// The task's half.
 #[derive(Debug)]
 pub(crate) struct Recycle<K, V> {
-    /// Buffers at hand, all of the same full size. What is inside is stale.
+    /// Buffers at hand, empty, all with room for a region of full size.
     spare: Vec<Slots<K, V>>,
     returned: Arc<Mutex<Vec<Slots<K, V>>>>,
     slots: usize,
@@ -31,11 +31,9 @@ impl<K, V> Returned<K, V> {
     /// Lets go of a region; if the task has its own copy by now, this buffer is free for the next.
     pub(crate) fn done_with(&self, shared: Arc<Slots<K, V>>) {
         if let Some(mut slots) = Arc::into_inner(shared)
-            && slots.len() == self.slots
+            && slots.capacity() == self.slots
         {
-            if mem::needs_drop::<(K, V)>() {
-                slots.fill_with(|| None); // here, not in the task's thread
-            }
+            slots.clear(); // here, not in the task's thread
             self.buffers
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner)
@@ -66,7 +64,7 @@ impl<K: Clone, V: Clone> Recycle<K, V> {
     pub(crate) fn empty(&mut self, count: usize) -> Slots<K, V> {
         match self.spare_of(count) {
             Some(mut slots) => {
-                slots.fill_with(|| None);
+                slots.resize_with(count, || None);
                 slots
             }
             None => empty_slots(count),
@@ -74,29 +72,24 @@ impl<K: Clone, V: Clone> Recycle<K, V> {
     }
 
     /// Keeps a buffer for later.
-    pub(crate) fn keep(&mut self, slots: Slots<K, V>) {
-        if slots.len() == self.slots {
+    pub(crate) fn keep(&mut self, mut slots: Slots<K, V>) {
+        if slots.capacity() == self.slots {
+            slots.clear();
             self.spare.push(slots);
         }
     }
 
-    /// Slots for the task alone: those shared ones, if no snapshot reads them any more, or else a
-    /// copy.
-    pub(crate) fn take_back(&mut self, shared: Arc<Slots<K, V>>) -> Slots<K, V> {
-        Arc::try_unwrap(shared).unwrap_or_else(|shared| {
-            let copy = match self.spare_of(shared.len()) {
-                Some(mut slots) => {
-                    slots.clone_from_slice(&shared);
-                    slots
-                }
-                None => Slots::clone(&shared),
-            };
-            self.keep_if_last(shared);
-            copy
-        })
+    /// A copy for the task alone.
+    pub(crate) fn copy(&mut self, slots: &Slots<K, V>) -> Slots<K, V> {
+        let spare = self.spare_of(slots.len());
+        let mut copy = spare.unwrap_or_else(|| Vec::with_capacity(slots.len()));
+        copy.extend_from_slice(slots); // `clone_from_slice` would go one by one
+        copy
     }
 
-    fn keep_if_last(&mut self, shared: Arc<Slots<K, V>>) {
+    /// Lets go of slots that have been copied. Usually a snapshot still reads them, and then this
+    /// does nothing else.
+    pub(crate) fn done_with(&mut self, shared: Arc<Slots<K, V>>) {
         if let Some(slots) = Arc::into_inner(shared) {
             self.keep(slots);
         }

@@ -86,7 +86,7 @@ impl<K: Eq + Clone, V: Clone> Region<K, V> {
     #[inline]
     pub(crate) fn value_mut(&mut self, at: usize, recycle: &mut Recycle<K, V>) -> &mut V {
         let slots = self.hold.owned(recycle);
-        &mut slots[at].as_mut().expect("an entry was found there").value
+        &mut slots[at].as_mut().expect("an entry was found there").2
     }
 
     /// Lends the value at `at` as an `Option`, to change, replace or clear.
@@ -101,7 +101,7 @@ impl<K: Eq + Clone, V: Clone> Region<K, V> {
         f: impl FnOnce(&mut Option<V>) -> R,
     ) -> R {
         let slots = self.hold.owned(recycle);
-        let Entry { tag, key, value } = slots[at].take().expect("an entry was found there");
+        let (tag, key, value) = slots[at].take().expect("an entry was found there");
         let mut lent = Lent {
             slots,
             len: &mut self.len,
@@ -116,7 +116,7 @@ impl<K: Eq + Clone, V: Clone> Region<K, V> {
     /// Adds an entry whose key is not there yet and for which there is room; returns its slot.
     pub(crate) fn insert(&mut self, entry: Entry<K, V>, recycle: &mut Recycle<K, V>) -> usize {
         let slots = self.hold.owned(recycle);
-        let at = first_empty(slots, entry.tag);
+        let at = first_empty(slots, entry.0);
         slots[at] = Some(entry);
         self.len += 1;
         at
@@ -144,11 +144,16 @@ impl<K: Clone, V: Clone> Hold<K, V> {
 
     #[cold]
     fn unshare(&mut self, recycle: &mut Recycle<K, V>) {
-        let emptied = std::mem::replace(self, Self::Owned(Slots::default()));
-        *self = match emptied {
-            Self::Owned(slots) => Self::Owned(slots),
-            Self::Shared(shared) => Self::Owned(recycle.take_back(shared)),
-        };
+        let Self::Shared(shared) = self else { return };
+        if let Some(slots) = Arc::get_mut(shared) {
+            *self = Self::Owned(std::mem::take(slots));
+        } else {
+            // Copied before anything changes: a `clone` of the user's may panic.
+            let copy = Self::Owned(recycle.copy(shared));
+            if let Self::Shared(shared) = std::mem::replace(self, copy) {
+                recycle.done_with(shared);
+            }
+        }
     }
 }
 
@@ -169,7 +174,7 @@ impl<K, V> Drop for Lent<'_, K, V> {
             && let Some(value) = self.value.take()
         {
             let tag = self.tag;
-            self.slots[self.at] = Some(Entry { tag, key, value });
+            self.slots[self.at] = Some((tag, key, value));
         } else {
             close_gap(self.slots, self.at);
             *self.len -= 1;

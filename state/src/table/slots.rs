@@ -27,18 +27,14 @@ impl Tag {
     }
 }
 
-// `Copy` where key and value are: the standard library then copies a region as one block.
-// `repr(C)` puts the tag first: whoever has read it and the next one has the whole entry in the cache.
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-pub(crate) struct Entry<K, V> {
-    pub(crate) tag: Tag,
-    pub(crate) key: K,
-    pub(crate) value: V,
-}
+/// Tag, key and value.
+///
+/// A tuple, because the standard library copies a slice of these as one block where key and value
+/// are plain data; it clones a generic struct that derives `Copy` one by one, and branches at each empty slot.
+pub(crate) type Entry<K, V> = (Tag, K, V);
 
 /// A power of two of slots, at least one of them empty, so that each probe ends.
-pub(crate) type Slots<K, V> = Box<[Option<Entry<K, V>>]>;
+pub(crate) type Slots<K, V> = Vec<Option<Entry<K, V>>>;
 
 /// Slots of a region of full size, a power of two: about 12 KiB, the bytes that the first write
 /// after a snapshot copies. 512 for a `u64` key and an `i64` value.
@@ -68,8 +64,8 @@ pub(crate) fn home(tag: Tag, count: usize) -> usize {
 #[inline]
 pub(crate) fn probe<K: Eq, V>(slots: &[Option<Entry<K, V>>], tag: Tag, key: &K) -> Option<usize> {
     let mut at = home(tag, slots.len());
-    while let Some(entry) = &slots[at] {
-        if entry.tag == tag && entry.key == *key {
+    while let Some((found, found_key, _)) = &slots[at] {
+        if *found == tag && found_key == key {
             return Some(at);
         }
         at = (at + 1) & (slots.len() - 1);
@@ -91,8 +87,8 @@ pub(crate) fn first_empty<K, V>(slots: &[Option<Entry<K, V>>], tag: Tag) -> usiz
 pub(crate) fn close_gap<K, V>(slots: &mut [Option<Entry<K, V>>], mut gap: usize) {
     let mask = slots.len() - 1;
     let mut at = (gap + 1) & mask;
-    while let Some(entry) = &slots[at] {
-        let from_home = at.wrapping_sub(home(entry.tag, slots.len())) & mask;
+    while let Some((tag, ..)) = &slots[at] {
+        let from_home = at.wrapping_sub(home(*tag, slots.len())) & mask;
         if from_home >= at.wrapping_sub(gap) & mask {
             slots[gap] = slots[at].take();
             gap = at;

@@ -1,0 +1,158 @@
+//! What a checkpoint every 100 ms costs the thread that processes: its CPU time per update.
+//!
+//! One thread updates flat out, in stretches of half a second that take turns: a plain hash map of the same
+//! keys, the state without checkpoints, the state with them and a writer in another thread. CPU
+//! time and medians of many stretches, because the machine is rarely ours alone; the ratio is the
+//! median over pairs of neighbours. Criterion has no form for that, hence our own `main`.
+#![expect(
+    clippy::disallowed_methods,
+    clippy::print_stdout,
+    reason = "a bench reads the clock, starts a writer thread, and reports"
+)]
+
+use std::{
+    env,
+    hint::black_box,
+    sync::mpsc,
+    thread,
+    time::{Duration, Instant},
+};
+
+use cutwater_barrier::CheckpointId;
+use cutwater_state::{KeyedStates, SnapshotTask};
+use rustix::time::{ClockId, clock_gettime};
+
+mod common;
+
+use common::{BATCH, Records, Total, add, discard, filled, sizes};
+
+const INTERVAL: Duration = Duration::from_millis(100);
+const STRETCH: Duration = Duration::from_millis(500);
+const ROUNDS: usize = 15;
+
+/// CPU time of the calling thread.
+fn thread_cpu() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(
+        time.tv_sec.try_into().expect("time is positive"),
+        time.tv_nsec.try_into().expect("below a second"),
+    )
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+/// Calls `step`, which makes 16 batches of updates, for one stretch of wall-clock time. Returns
+/// nanoseconds of CPU time per update.
+fn stretch(mut step: impl FnMut(Duration)) -> f64 {
+    let (start, before) = (Instant::now(), thread_cpu());
+    let mut updates = 0_u64;
+    while start.elapsed() < STRETCH {
+        step(start.elapsed());
+        updates += 16 * BATCH as u64;
+    }
+    (thread_cpu() - before).as_nanos() as f64 / updates as f64
+}
+
+fn without_checkpoints(states: &mut KeyedStates<u64>, total: Total, records: &mut Records) -> f64 {
+    stretch(|_| {
+        for _ in 0..16 {
+            add(states, total, records.batch());
+        }
+    })
+}
+
+/// What the checkpoints of one stretch cost whom.
+struct Costs {
+    update_nanos: f64,
+    /// Wall-clock time of `snapshot`, each.
+    sync_millis: Vec<f64>,
+    /// CPU time of the writer for each.
+    writer_millis: f64,
+}
+
+fn with_checkpoints(
+    states: &mut KeyedStates<u64>,
+    total: Total,
+    records: &mut Records,
+    checkpoint: &mut CheckpointId,
+) -> Costs {
+    let (to_writer, tasks) = mpsc::channel::<SnapshotTask>();
+    let writer = thread::spawn(move || {
+        let before = thread_cpu();
+        let written = tasks.into_iter().map(discard).count();
+        (thread_cpu() - before).as_secs_f64() * 1e3 / written as f64
+    });
+    let mut due = Duration::ZERO;
+    let mut sync_millis = Vec::new();
+    let update_nanos = stretch(|elapsed| {
+        if elapsed >= due {
+            due += INTERVAL;
+            *checkpoint = checkpoint.next();
+            let start = Instant::now();
+            let task = states.snapshot(*checkpoint);
+            sync_millis.push(start.elapsed().as_secs_f64() * 1e3);
+            to_writer.send(task).expect("the writer waits");
+        }
+        for _ in 0..16 {
+            add(states, total, records.batch());
+        }
+    });
+    drop(to_writer);
+    Costs {
+        update_nanos,
+        sync_millis,
+        writer_millis: writer.join().expect("the writer does not panic"),
+    }
+}
+
+fn measure(keys: u64) {
+    let mut map: hashbrown::HashMap<u64, i64, foldhash::fast::FixedState> =
+        (0..keys).map(|key| (key, 0)).collect();
+    let (mut states, total) = filled(keys);
+    let mut records = Records::new(keys);
+    let mut checkpoint = CheckpointId::new(0);
+    let (mut plain, mut off, mut on) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut ratio, mut sync, mut writer) = (Vec::new(), Vec::new(), Vec::new());
+    for round in 0..=ROUNDS {
+        let rival = stretch(|_| {
+            for _ in 0..16 {
+                for key in records.batch().0 {
+                    *map.entry(*key).or_insert(0) += 1;
+                }
+            }
+        });
+        let without = without_checkpoints(&mut states, total, &mut records);
+        let costs = with_checkpoints(&mut states, total, &mut records, &mut checkpoint);
+        if round == 0 {
+            continue; // the first snapshots fault in the memory that later ones recycle
+        }
+        plain.push(rival);
+        off.push(without);
+        on.push(costs.update_nanos);
+        ratio.push(costs.update_nanos / without);
+        sync.extend(costs.sync_millis);
+        writer.push(costs.writer_millis);
+    }
+    black_box(&map);
+    println!(
+        "{keys} keys, medians of {ROUNDS}: hashbrown one by one {:.1} ns an update; \
+         state, prefetched {:.1} ns, with a checkpoint every 100 ms {:.1} ns: × {:.3}; \
+         sync phase {:.2} ms, writer {:.1} ms CPU per snapshot",
+        median(plain),
+        median(off),
+        median(on),
+        median(ratio),
+        median(sync),
+        median(writer),
+    );
+}
+
+fn main() {
+    // `cargo test --benches` runs this too, without the argument.
+    if env::args().any(|arg| arg == "--bench") {
+        sizes().into_iter().for_each(measure);
+    }
+}
