@@ -83,3 +83,21 @@ pub(crate) fn summary(stats: &CheckpointStats) -> CheckpointSummary {
         bytes: stats.sum(|task| task.bytes_written),
     }
 }
+
+/// Tells people what it cost.
+pub(crate) fn log(summary: &CheckpointSummary) {
+    tracing::info!(
+        checkpoint = summary.checkpoint.get(),
+        duration_us = micros(summary.duration),
+        start_delay_us = micros(summary.start_delay),
+        alignment_us = micros(summary.alignment),
+        sync_us = micros(summary.sync),
+        async_us = micros(summary.r#async),
+        bytes = summary.bytes,
+        "checkpoint completed"
+    );
+}
+
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}

@@ -433,16 +433,7 @@ impl<'a> Driver<'a> {
             .remove(&checkpoint)
             .and_then(|beside| beside.summary);
         if let Some(summary) = summary {
-            tracing::info!(
-                checkpoint = checkpoint.get(),
-                duration_us = micros(summary.duration),
-                start_delay_us = micros(summary.start_delay),
-                alignment_us = micros(summary.alignment),
-                sync_us = micros(summary.sync),
-                async_us = micros(summary.r#async),
-                bytes = summary.bytes,
-                "checkpoint completed"
-            );
+            checkpoint::log(&summary);
             self.setup
                 .settings
                 .observer
@@ -502,8 +493,4 @@ impl<'a> Driver<'a> {
             }
         }
     }
-}
-
-fn micros(duration: Duration) -> u64 {
-    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }

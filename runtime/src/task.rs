@@ -23,7 +23,6 @@ use cutwater_barrier::{
     stats::TaskStats,
 };
 use cutwater_keygroups::{Assignment, MaxParallelism};
-use cutwater_sink_2pc::Input;
 use cutwater_source::Status;
 
 use crate::{
@@ -380,11 +379,7 @@ impl Running {
         let is_last = barrier.then.is_stop();
         let mut snapshots = Snapshots {
             checkpoint: barrier.checkpoint,
-            input: if is_last {
-                Input::Ended
-            } else {
-                Input::Continues
-            },
+            input: barrier.then.into(),
             operators: Vec::new(),
         };
         self.visit(&mut Visit::Snapshot(&mut snapshots))?;
