@@ -15,6 +15,10 @@ use crate::{
     task::TaskContext,
 };
 
+/// So many records' states are fetched before the first of them is processed: enough for their misses
+/// to overlap, and few enough to be in the nearest cache when it is their turn.
+const AHEAD: usize = 32;
+
 struct KeyedOperator<K: Key, P, Out> {
     operator: Operator<P, Out>,
     keyed: KeyedStates<K>,
@@ -59,25 +63,30 @@ impl<K: Key, P, Out> KeyedOperator<K, P, Out> {
             &mut Vec<Out>,
         ) -> Result<(), BoxError>,
     ) -> TaskResult {
-        self.hashes.clear();
-        self.hashes.extend(batch.iter().map(|record| record.hash));
-        self.keyed.prefetch(&self.hashes);
         let operator = &mut self.operator;
-        for Keyed { hash, key, record } in batch.drain(..) {
-            let mut context = KeyedContext {
-                key: cutwater_state::Keyed::with_hash(&key, hash),
-                keyed: &mut self.keyed,
-                operator: &mut operator.states,
-            };
-            process(
-                &mut operator.function,
-                record,
-                &mut context,
-                &mut operator.out,
-            )
-            .map_err(|error| failed(&operator.uid, operator.subtask, error))?;
-            operator.emit_full()?;
+        let mut records = batch.drain(..);
+        while !records.as_slice().is_empty() {
+            let ahead = records.as_slice().iter().take(AHEAD);
+            self.hashes.clear();
+            self.hashes.extend(ahead.map(|record| record.hash));
+            self.keyed.prefetch(&self.hashes);
+            for Keyed { hash, key, record } in records.by_ref().take(AHEAD) {
+                let mut context = KeyedContext {
+                    key: cutwater_state::Keyed::with_hash(&key, hash),
+                    keyed: &mut self.keyed,
+                    operator: &mut operator.states,
+                };
+                process(
+                    &mut operator.function,
+                    record,
+                    &mut context,
+                    &mut operator.out,
+                )
+                .map_err(|error| failed(&operator.uid, operator.subtask, error))?;
+                operator.emit_full()?;
+            }
         }
+        drop(records);
         operator.emit()
     }
 }

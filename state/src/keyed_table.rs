@@ -18,7 +18,7 @@ pub(crate) trait KeyedState: Any + Send {
     fn freeze(&mut self) -> Box<dyn Frozen>;
 
     /// Brings what accesses to these hashes would read into the cache.
-    fn prefetch(&self, hashes: &[KeyHash]);
+    fn prefetch(&mut self, hashes: &[KeyHash]);
 
     /// Takes one entry of `group` from the front of `bytes`, as [`Frozen::write`] wrote it.
     fn load(&mut self, group: KeyGroup, bytes: &mut &[u8]) -> Result<(), Unreadable>;
@@ -81,10 +81,11 @@ impl<K: Key, S: Data> KeyedTable<K, S> {
         })
     }
 
-    pub(crate) fn prefetch(&self, hashes: &[KeyHash]) {
-        let groups = self.place.groups();
-        self.table.prefetch(hashes, |hash| {
-            let group = self.place.group(K::GROUPING, hash);
+    pub(crate) fn prefetch(&mut self, hashes: &[KeyHash]) {
+        let Self { place, table } = self;
+        let groups = place.groups();
+        table.prefetch(hashes, |hash| {
+            let group = place.group(K::GROUPING, hash);
             let owned = groups.contains(group);
             owned.then(|| usize::from(group.get() - groups.start()))
         });

@@ -88,7 +88,7 @@ impl<K: Key, T: Data> KeyedState for ListState<K, T> {
         self.table.freeze()
     }
 
-    fn prefetch(&self, hashes: &[KeyHash]) {
+    fn prefetch(&mut self, hashes: &[KeyHash]) {
         self.table.prefetch(hashes);
     }
 

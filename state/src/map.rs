@@ -124,7 +124,7 @@ impl<K: Key, M: Data + Ord, V: Data> KeyedState for MapState<K, M, V> {
         self.table.freeze()
     }
 
-    fn prefetch(&self, hashes: &[KeyHash]) {
+    fn prefetch(&mut self, hashes: &[KeyHash]) {
         self.table.prefetch(hashes);
     }
 

@@ -177,8 +177,8 @@ impl<K: Key> KeyedStates<K> {
 
     /// Brings what accesses to these hashes would read into the cache, in all states. Worth it for a
     /// batch of hundreds of keys when the state is larger than the cache: the misses overlap.
-    pub fn prefetch(&self, hashes: &[KeyHash]) {
-        for declared in &self.states {
+    pub fn prefetch(&mut self, hashes: &[KeyHash]) {
+        for declared in &mut self.states {
             declared.state.prefetch(hashes);
         }
     }

@@ -92,7 +92,7 @@ impl<K: Key, V: Data> KeyedState for ValueState<K, V> {
         self.table.freeze()
     }
 
-    fn prefetch(&self, hashes: &[KeyHash]) {
+    fn prefetch(&mut self, hashes: &[KeyHash]) {
         self.table.prefetch(hashes);
     }
 

@@ -190,11 +190,9 @@ impl KeyedProcess<u64> for Sum {
         context: &mut KeyedContext<'_, u64>,
         out: &mut Vec<(u64, i64)>,
     ) -> Result<(), BoxError> {
-        let total = context.keyed.update(self.total, context.key, |total| {
-            let total = total.get_or_insert(0);
-            *total += value;
-            *total
-        })?;
+        let total = context.keyed[self.total].or_insert_with(context.key, || 0)?;
+        *total += value;
+        let total = *total;
         out.push((key, total));
         self.records += 1;
         if self.records.is_multiple_of(1 << 16) {

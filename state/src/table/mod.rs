@@ -10,6 +10,7 @@
 //! everything: the longest steps are one region's split (some microseconds) and the doubling of one
 //! group's directory of 4-byte numbers. Regions are not merged when keys go; a restore packs them anew.
 
+mod hints;
 mod recycle;
 mod region;
 mod slots;
@@ -18,15 +19,21 @@ use std::{hint, sync::Arc};
 
 use cutwater_keygroups::KeyHash;
 
+use hints::{Hint, Hints};
 use recycle::{Recycle, Returned};
 use region::Region;
-use slots::{DIRECTORY_BITS, Entry, SLOTS_MIN, Slots, Tag, slots_max};
+use slots::{DIRECTORY_BITS, Entry, SLOTS_MIN, Slots, Tag, home, probe_tag, slots_max};
+
+/// So many slots are fetched at once: about as many misses as a processor has under way.
+const TOGETHER: usize = 32;
 
 /// Entries of all owned groups, which are counted from zero here.
 #[derive(Debug)]
 pub(crate) struct Table<K, V> {
     groups: Vec<Group<K, V>>,
     recycle: Recycle<K, V>,
+    /// Where the keys of the current batch were when it was prefetched.
+    hints: Hints,
 }
 
 #[derive(Debug)]
@@ -49,30 +56,21 @@ impl<K: Eq + Clone, V: Clone> Table<K, V> {
         Self {
             groups: (0..groups).map(|_| Group::new()).collect(),
             recycle: Recycle::new(slots_max::<K, V>()),
+            hints: Hints::default(),
         }
     }
 
     #[inline]
     pub(crate) fn get(&self, group: usize, hash: KeyHash, key: &K) -> Option<&V> {
-        let tag = Tag::of(hash);
-        let group = &self.groups[group];
-        let region = &group.regions[group.region_of(tag)?].region;
-        let at = region.find(tag, key)?;
-        Some(
-            &region.slots()[at]
-                .as_ref()
-                .expect("an entry was found there")
-                .2,
-        )
+        let (number, at) = self.find(group, hash, key)?;
+        let slots = self.groups[group].regions[number].region.slots();
+        Some(&slots[at].as_ref().expect("an entry was found there").2)
     }
 
     #[inline]
     pub(crate) fn get_mut(&mut self, group: usize, hash: KeyHash, key: &K) -> Option<&mut V> {
-        let tag = Tag::of(hash);
-        let group = &mut self.groups[group];
-        let number = group.region_of(tag)?;
-        let region = &mut group.regions[number].region;
-        let at = region.find(tag, key)?;
+        let (number, at) = self.find(group, hash, key)?;
+        let region = &mut self.groups[group].regions[number].region;
         Some(region.value_mut(at, &mut self.recycle))
     }
 
@@ -85,16 +83,11 @@ impl<K: Eq + Clone, V: Clone> Table<K, V> {
         key: &K,
         default: impl FnOnce() -> V,
     ) -> &mut V {
-        let tag = Tag::of(hash);
-        let group = &mut self.groups[group];
-        let found = group
-            .region_of(tag)
-            .and_then(|number| Some((number, group.regions[number].region.find(tag, key)?)));
-        let (number, at) = found.unwrap_or_else(|| {
-            let (key, value) = (key.clone(), default());
-            group.insert((tag, key, value), &mut self.recycle)
+        let (number, at) = self.find(group, hash, key).unwrap_or_else(|| {
+            let entry = (Tag::of(hash), key.clone(), default());
+            self.groups[group].insert(entry, &mut self.recycle)
         });
-        group.regions[number]
+        self.groups[group].regions[number]
             .region
             .value_mut(at, &mut self.recycle)
     }
@@ -107,50 +100,72 @@ impl<K: Eq + Clone, V: Clone> Table<K, V> {
         key: &K,
         f: impl FnOnce(&mut Option<V>) -> R,
     ) -> R {
-        let tag = Tag::of(hash);
-        let group = &mut self.groups[group];
-        if let Some(number) = group.region_of(tag) {
-            let region = &mut group.regions[number].region;
-            if let Some(at) = region.find(tag, key) {
-                return region.update(at, &mut self.recycle, f);
-            }
+        if let Some((number, at)) = self.find(group, hash, key) {
+            let region = &mut self.groups[group].regions[number].region;
+            return region.update(at, &mut self.recycle, f);
         }
         let mut value = None;
         let result = f(&mut value);
         if let Some(value) = value {
-            let key = key.clone();
-            group.insert((tag, key, value), &mut self.recycle);
+            let entry = (Tag::of(hash), key.clone(), value);
+            self.groups[group].insert(entry, &mut self.recycle);
         }
         result
     }
 
-    /// Brings what accesses to these hashes would read into the cache. `group_of` tells the group, or
-    /// `None` if it is not owned.
-    ///
-    /// In two passes over a few hashes at a time. The first finds the slots, from directories that
-    /// are mostly cached; the second only reads them, in a loop so short that the processor has
-    /// dozens of its misses under way at once. In one pass there would be a handful.
-    pub(crate) fn prefetch(&self, hashes: &[KeyHash], group_of: impl Fn(KeyHash) -> Option<usize>) {
-        let mut filled = 0_usize;
-        for hashes in hashes.chunks(64) {
-            let mut slots = [[&None; 2]; 64];
-            for (pair, &hash) in slots.iter_mut().zip(hashes) {
-                if let Some(found) = group_of(hash).and_then(|group| self.first_slots(group, hash))
-                {
-                    *pair = found;
-                }
+    /// The region and slot of `key`: where the prefetch saw it, if it is still there.
+    #[inline]
+    fn find(&self, group: usize, hash: KeyHash, key: &K) -> Option<(usize, usize)> {
+        let group = &self.groups[group];
+        if let Some(Hint { region, slot, .. }) = self.hints.next_for(hash) {
+            let (number, at) = (region as usize, slot as usize);
+            if let Some(bucket) = group.regions.get(number)
+                && let Some(Some((_, found, _))) = bucket.region.slots().get(at)
+                && found == key
+            {
+                return Some((number, at));
             }
-            filled += slots.iter().flatten().filter(|slot| slot.is_some()).count();
         }
-        hint::black_box(filled); // or the compiler leaves the reads out
+        let tag = Tag::of(hash);
+        let number = group.region_of(tag)?;
+        Some((number, group.regions[number].region.find(tag, key)?))
     }
 
-    #[inline]
-    fn first_slots(&self, group: usize, hash: KeyHash) -> Option<[&Option<Entry<K, V>>; 2]> {
-        let tag = Tag::of(hash);
-        let group = &self.groups[group];
-        let number = group.region_of(tag)?;
-        Some(group.regions[number].region.first_slots(tag))
+    /// Brings what accesses to these hashes would read into the cache, and remembers where each was,
+    /// for accesses in the same order. `group_of` tells the group, or `None` if it is not owned.
+    ///
+    /// In three passes over a few hashes at a time. The first finds out which slot to look at, from
+    /// directories that are mostly cached; the second only reads these slots, in a loop so short that
+    /// the processor has dozens of its misses under way at once; the third looks at what has arrived.
+    pub(crate) fn prefetch(
+        &mut self,
+        hashes: &[KeyHash],
+        group_of: impl Fn(KeyHash) -> Option<usize>,
+    ) {
+        self.hints.clear();
+        for hashes in hashes.chunks(TOGETHER) {
+            let mut starts = [None; TOGETHER];
+            for (start, &hash) in starts.iter_mut().zip(hashes) {
+                *start = group_of(hash).and_then(|group| {
+                    let group = &self.groups[group];
+                    let number = group.region_of(Tag::of(hash))?;
+                    Some((number, group.regions[number].region.slots()))
+                });
+            }
+            let mut filled = 0_usize;
+            for (start, &hash) in starts.iter().zip(hashes) {
+                let first = start.map(|(_, slots)| &slots[home(Tag::of(hash), slots.len())]);
+                filled += usize::from(first.is_some_and(Option::is_some));
+            }
+            hint::black_box(filled); // or the compiler merges this loop with the next
+            for (start, &hash) in starts.iter().zip(hashes) {
+                if let Some((number, slots)) = *start
+                    && let Some(slot) = probe_tag(slots, Tag::of(hash))
+                {
+                    self.hints.push(hash, number, slot);
+                }
+            }
+        }
     }
 
     /// Each entry once, in no particular order.

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use super::{
     recycle::Recycle,
-    slots::{Entry, Slots, Tag, close_gap, first_empty, home, probe},
+    slots::{Entry, Slots, Tag, close_gap, first_empty, probe},
 };
 
 #[derive(Debug)]
@@ -61,14 +61,6 @@ impl<K: Eq + Clone, V: Clone> Region<K, V> {
     #[inline]
     pub(crate) fn find(&self, tag: Tag, key: &K) -> Option<usize> {
         probe(self.slots(), tag, key)
-    }
-
-    /// The first two slots that a search for `tag` reads. The second may be in the next cache line.
-    #[inline]
-    pub(crate) fn first_slots(&self, tag: Tag) -> [&Option<Entry<K, V>>; 2] {
-        let slots = self.slots();
-        let first = home(tag, slots.len());
-        [&slots[first], &slots[(first + 1) & (slots.len() - 1)]]
     }
 
     /// Shares the slots with a snapshot.

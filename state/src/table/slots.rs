@@ -73,6 +73,19 @@ pub(crate) fn probe<K: Eq, V>(slots: &[Option<Entry<K, V>>], tag: Tag, key: &K) 
     None
 }
 
+/// The first slot with this tag. Tags of 31 bits differ for nearly all keys of a region.
+#[inline]
+pub(crate) fn probe_tag<K, V>(slots: &[Option<Entry<K, V>>], tag: Tag) -> Option<usize> {
+    let mut at = home(tag, slots.len());
+    while let Some((found, ..)) = &slots[at] {
+        if *found == tag {
+            return Some(at);
+        }
+        at = (at + 1) & (slots.len() - 1);
+    }
+    None
+}
+
 /// The slot for a new entry.
 #[inline]
 pub(crate) fn first_empty<K, V>(slots: &[Option<Entry<K, V>>], tag: Tag) -> usize {

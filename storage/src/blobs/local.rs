@@ -89,8 +89,10 @@ impl Blobs for LocalBlobs {
         let read = || {
             let mut file = File::open(self.names.file(path))?;
             file.seek(SeekFrom::Start(range.start))?;
-            let mut bytes = Vec::new();
             let length = range.end.saturating_sub(range.start);
+            let there = file.metadata()?.len().saturating_sub(range.start);
+            let room = usize::try_from(length.min(there)).unwrap_or(0); // or it grows and copies
+            let mut bytes = Vec::with_capacity(room);
             file.take(length).read_to_end(&mut bytes)?;
             Ok(Bytes::from(bytes))
         };
