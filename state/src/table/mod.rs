@@ -154,8 +154,13 @@ impl<K: Eq + Clone, V: Clone> Table<K, V> {
             }
             let mut filled = 0_usize;
             for (start, &hash) in starts.iter().zip(hashes) {
-                let first = start.map(|(_, slots)| &slots[home(Tag::of(hash), slots.len())]);
-                filled += usize::from(first.is_some_and(Option::is_some));
+                if let Some((_, slots)) = start {
+                    // The search may go on in the next slot, and that in the next cache line.
+                    let first = home(Tag::of(hash), slots.len());
+                    let second = (first + 1) & (slots.len() - 1);
+                    filled += usize::from(slots[first].is_some());
+                    filled += usize::from(slots[second].is_some());
+                }
             }
             hint::black_box(filled); // or the compiler merges this loop with the next
             for (start, &hash) in starts.iter().zip(hashes) {

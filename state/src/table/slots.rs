@@ -1,29 +1,38 @@
 //! Slots and tags: linear probing over one slice of optional entries.
 
-use std::num::NonZeroU32;
+use std::num::NonZeroU64;
 
 use cutwater_keygroups::KeyHash;
 
-/// What is kept of a hash: its lower half. Bit 0 is always set, which makes an `Option<Entry>` as
-/// large as an `Entry`.
+/// The hash as it stands in a slot. Bit 0 is always set, which makes an `Option<Entry>` as large as
+/// an `Entry`.
+///
+/// As wide as the hash, although a region tells its keys apart by less: the compiler then puts it in
+/// front of key and value, so whoever has read the tags of a slot and of the next one has the whole
+/// entry in the cache.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct Tag(NonZeroU32);
+pub(crate) struct Tag(NonZeroU64);
 
 /// Bits of a tag that choose the slot in a region of full size; the directory uses those above.
 const SLOT_BITS: u32 = 9;
 
-/// Bits of a tag that are left for the directory.
+/// Bits of a tag that are left for the directory: the upper half of the hash chose the group.
 pub(crate) const DIRECTORY_BITS: u32 = 32 - 1 - SLOT_BITS;
 
 impl Tag {
     #[inline]
     pub(crate) fn of(hash: KeyHash) -> Self {
-        Self(NonZeroU32::MIN | hash.lower())
+        Self(NonZeroU64::MIN | hash.0)
     }
 
     #[inline]
     pub(crate) fn directory_bits(self) -> usize {
-        (self.0.get() >> (1 + SLOT_BITS)) as usize
+        (KeyHash(self.0.get()).lower() >> (1 + SLOT_BITS)) as usize
+    }
+
+    #[inline]
+    fn slot_bits(self) -> usize {
+        (KeyHash(self.0.get()).lower() >> 1) as usize
     }
 }
 
@@ -57,7 +66,7 @@ pub(crate) fn empty_slots<K, V>(count: usize) -> Slots<K, V> {
 /// Where an entry would like to be among `count` slots.
 #[inline]
 pub(crate) fn home(tag: Tag, count: usize) -> usize {
-    (tag.0.get() >> 1) as usize & (count - 1)
+    tag.slot_bits() & (count - 1)
 }
 
 /// The slot of `key`.
@@ -73,7 +82,7 @@ pub(crate) fn probe<K: Eq, V>(slots: &[Option<Entry<K, V>>], tag: Tag, key: &K) 
     None
 }
 
-/// The first slot with this tag. Tags of 31 bits differ for nearly all keys of a region.
+/// The first slot with this tag, which nearly always is that of the key.
 #[inline]
 pub(crate) fn probe_tag<K, V>(slots: &[Option<Entry<K, V>>], tag: Tag) -> Option<usize> {
     let mut at = home(tag, slots.len());
