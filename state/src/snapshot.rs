@@ -200,6 +200,14 @@ impl<'a> Writer<'a> {
 
 /// Appends `value` as postcard.
 pub(crate) fn append(value: &impl Serialize, out: &mut Vec<u8>) -> Result<(), postcard::Error> {
-    *out = postcard::to_extend(value, mem::take(out))?;
+    // Most values are small, and into a slice they are written faster than byte by byte onto a `Vec`.
+    let mut small = [0; 64];
+    match postcard::to_slice(value, &mut small) {
+        Ok(bytes) => out.extend_from_slice(bytes),
+        Err(postcard::Error::SerializeBufferFull) => {
+            *out = postcard::to_extend(value, mem::take(out))?;
+        }
+        Err(error) => return Err(error),
+    }
     Ok(())
 }
