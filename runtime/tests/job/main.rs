@@ -8,4 +8,5 @@ mod recovery;
 mod rescale;
 mod restore;
 mod stepped;
+mod stuck;
 mod windows;
