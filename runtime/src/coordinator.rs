@@ -68,7 +68,7 @@ pub(crate) struct Driver<'a> {
     beside: BTreeMap<CheckpointId, Beside>,
     replies: BTreeMap<RequestId, std::sync::mpsc::Sender<Result<CheckpointId, Refusal>>>,
     requests: u64,
-    /// Why the last checkpoint that failed did.
+    /// Why the newest checkpoint failed, if it did.
     last_failure: Option<Error>,
 }
 
@@ -423,6 +423,7 @@ impl<'a> Driver<'a> {
 
     async fn completed(&mut self, checkpoint: CheckpointId, then: Then) -> Result<()> {
         self.history.has_completed = true;
+        self.last_failure = None;
         self.history.failures = 0;
         self.setup.shared.update(|status| {
             status.latest = Some(checkpoint);

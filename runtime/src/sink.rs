@@ -73,11 +73,8 @@ pub(crate) struct TypedSink<S> {
 
 impl<S: Sink> TypedSink<S> {
     fn error(&self, doing: &str, source: cutwater_sink_2pc::Error) -> Error {
-        let kind = match source.newer_generation() {
-            Some(_) => ErrorKind::Fenced,
-            None => ErrorKind::Failed,
-        };
-        Error::new(kind, format!("sink `{}` failed {doing}", self.uid)).with_source(source)
+        let message = format!("sink `{}` failed {doing}", self.uid);
+        Error::new(kind_of(&source), message).with_source(source)
     }
 }
 
@@ -183,6 +180,14 @@ async fn run_committer<C: cutwater_sink_2pc::Committer>(
     }
 }
 
+/// Whether another attempt may succeed, or another generation has taken the sink over.
+fn kind_of(error: &cutwater_sink_2pc::Error) -> ErrorKind {
+    match error.newer_generation() {
+        Some(_) => ErrorKind::Fenced,
+        None => ErrorKind::Failed,
+    }
+}
+
 /// Why the job stops, in the runtime's words.
 pub(crate) fn failure(uid: &str, failure: Failure) -> Error {
     let kind = match &failure {
@@ -205,15 +210,13 @@ struct SinkStage<W> {
 
 impl<W: Writer> SinkStage<W> {
     fn failed(&self, doing: &str, error: cutwater_sink_2pc::Error) -> TaskError {
-        let kind = match error.newer_generation() {
-            Some(_) => ErrorKind::Fenced,
-            None => ErrorKind::Failed,
-        };
         let message = format!(
             "sink `{}` failed {doing} in subtask {}",
             self.uid, self.subtask.index
         );
-        Error::new(kind, message).with_source(error).into()
+        Error::new(kind_of(&error), message)
+            .with_source(error)
+            .into()
     }
 }
 
