@@ -31,7 +31,7 @@ use crate::{
     channel::{Gate, Item, Received, Sender},
     graph::NodeId,
     source::{SourceHead, SplitMessage},
-    stage::{Port, Snapshots, TaskResult, Visit},
+    stage::{OperatorSnapshot, Port, Snapshots, TaskResult, Visit},
     upload::{TaskPart, Uploads},
 };
 
@@ -153,6 +153,7 @@ impl Task {
             alignment,
             uploads,
             last: None,
+            snapshot: None,
             bytes_aligned: 0,
         };
         running.attempt.report(id, Report::Running);
@@ -219,6 +220,8 @@ struct Running {
     uploads: Uploads,
     /// The checkpoint after which the task ends.
     last: Option<CheckpointId>,
+    /// What the last snapshot fixed, and how long it took, until it is acknowledged.
+    snapshot: Option<(Vec<OperatorSnapshot>, Duration)>,
     bytes_aligned: u64,
 }
 
@@ -350,13 +353,25 @@ impl Running {
             match effect {
                 Effect::Forward(barrier) => self.visit(&mut Visit::Barrier(barrier))?,
                 Effect::ForwardCancel(checkpoint) => self.visit(&mut Visit::Cancel(checkpoint))?,
-                Effect::Snapshot { barrier, alignment } => {
+                Effect::Snapshot(barrier) => self.snapshot(barrier)?,
+                Effect::Capture { .. } => {
+                    let message = "a barrier overtook records, though checkpoints are aligned";
+                    return Err(Error::new(ErrorKind::Failed, message).into());
+                }
+                Effect::Acknowledge {
+                    checkpoint,
+                    alignment,
+                } => {
+                    let (operators, sync) =
+                        self.snapshot.take().expect("the snapshot comes before");
                     let mut stats = TaskStats::new(alignment);
                     stats.bytes_during_alignment = std::mem::take(&mut self.bytes_aligned);
-                    self.snapshot(barrier, stats)?;
+                    stats.sync = sync;
+                    self.uploads.start(checkpoint, operators, stats);
                 }
                 Effect::Abort { checkpoint, reason } => {
                     self.bytes_aligned = 0;
+                    self.snapshot = None;
                     if reason != AbortReason::Aborted {
                         let message = format!("its barrier will not come ({reason:?})");
                         let declined = Report::Declined {
@@ -374,7 +389,7 @@ impl Running {
     }
 
     /// The synchronous part: every operator fixes its view, then records flow again.
-    fn snapshot(&mut self, barrier: Barrier, mut stats: TaskStats) -> TaskResult {
+    fn snapshot(&mut self, barrier: Barrier) -> TaskResult {
         let started = self.attempt.clock.now();
         let is_last = barrier.then.is_stop();
         let mut snapshots = Snapshots {
@@ -387,9 +402,8 @@ impl Running {
             self.last = Some(barrier.checkpoint);
             self.reading = false;
         }
-        stats.sync = self.attempt.clock.now() - started;
-        self.uploads
-            .start(barrier.checkpoint, snapshots.operators, stats);
+        let sync = self.attempt.clock.now() - started;
+        self.snapshot = Some((snapshots.operators, sync));
         Ok(())
     }
 
