@@ -73,10 +73,13 @@ pub use blobs::{
 #[cfg(feature = "opendal")]
 pub use blobs::{OpendalBlobs, OpendalUpload};
 pub use error::{Error, ErrorKind, Result};
-pub use file::{Content, FileRef, HandleReader, StateFileWriter, StateFiles};
+pub use file::{Content, FileRef, HandleReader, HandleWriter, StateFileWriter, StateFiles};
 pub use log::Completed;
 pub use metadata::{
     ChannelState, ChannelStateWriter, InFlight, KeyedHandle, Metadata, Operator,
     PreparedTransaction, Subtask,
 };
-pub use store::{CheckpointStore, Deleted, Fate, Leadership, Options, Pin, Term, Verified};
+pub use store::{
+    CheckpointStore, Deleted, Fate, Leadership, OldKeyed, Options, Pin, RestorePoint, Term,
+    Verified,
+};

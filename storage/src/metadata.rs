@@ -13,7 +13,9 @@ pub use self::in_flight::{ChannelState, ChannelStateWriter, InFlight};
 use std::{collections::BTreeMap, time::Duration};
 
 use bytes::Bytes;
-use cutwater_barrier::{CheckpointId, Generation, Kind, Mode, stats::TaskStats};
+use cutwater_barrier::{
+    CheckpointId, Generation, Kind, Mode, coordinate::Decision, stats::TaskStats,
+};
 use cutwater_keygroups::{Assignment, Grouping, KeyGroupRange, MaxParallelism};
 
 use crate::FileRef;
@@ -131,6 +133,24 @@ impl Metadata {
         }
     }
 
+    /// The checkpoint that the coordinator decides, without any operator yet: its id, kind, mode and
+    /// duration. When it was triggered by the calendar, only the driver knows.
+    pub fn decided<R>(job: impl Into<String>, decision: &Decision<R>) -> Self {
+        let barrier = decision.barrier;
+        Self {
+            mode: barrier.mode,
+            duration: decision.stats.duration(),
+            ..Self::new(job, barrier.checkpoint, decision.generation, barrier.kind)
+        }
+    }
+
+    /// Adds the operator `uid`, or replaces what was added by that name.
+    pub fn add(&mut self, uid: impl Into<String>, operator: Operator) -> &mut Operator {
+        let uid = uid.into();
+        self.operators.remove(&uid);
+        self.operators.entry(uid).or_insert(operator)
+    }
+
     /// Every subtask, with the uid of its operator and its index.
     pub fn subtasks(&self) -> impl Iterator<Item = (&str, usize, &Subtask)> {
         self.operators.iter().flat_map(|(uid, operator)| {
@@ -195,6 +215,26 @@ impl Operator {
             assignment: groups.map(|groups| groups.ranges().to_vec()).collect(),
             ..Self::new(name)
         }
+    }
+
+    /// The same with the state of what runs beside the coordinator.
+    #[must_use]
+    pub fn with_coordinator(self, state: impl Into<Bytes>) -> Self {
+        Self {
+            coordinator: Some(state.into()),
+            ..self
+        }
+    }
+
+    /// Names the transactions of a sink that this checkpoint decides to commit, each with the checkpoint
+    /// it was prepared for: what its committer lists once all reports are in.
+    pub fn set_prepared(
+        &mut self,
+        prepared: impl IntoIterator<Item = impl Into<(CheckpointId, Vec<u8>)>>,
+    ) {
+        let prepared = prepared.into_iter().map(Into::into);
+        let named = prepared.map(|(checkpoint, token)| PreparedTransaction::new(checkpoint, token));
+        self.prepared = named.collect();
     }
 
     /// How many subtasks it ran as.

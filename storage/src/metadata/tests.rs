@@ -139,6 +139,14 @@ fn version_2_reads_forever() {
         Metadata::encode,
         decode,
     );
+    let mut with_timeout = empty(Kind::Checkpoint);
+    with_timeout.mode = Mode::AlignedFor(Duration::from_millis(30_000));
+    golden::check(
+        "metadata-v2-timeout.bin",
+        &with_timeout,
+        Metadata::encode,
+        decode,
+    );
 }
 
 /// F137: what an older release wrote is read as if it had said that nothing was in flight.
@@ -183,6 +191,7 @@ fn records_in_flight_outside_of_their_file_are_corrupt() {
 #[test]
 fn an_operator_that_finished_round_trips() {
     let mut metadata = empty(Kind::Checkpoint);
+    metadata.mode = Mode::Unaligned;
     let mut operator = Operator::new("");
     operator.finished = true;
     operator.grouping = Some(Grouping::Flink);

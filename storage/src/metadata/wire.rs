@@ -273,12 +273,19 @@ fn decode_statistics(from: &mut Decoder<'_>) -> Result<TaskStats> {
 fn mode(out: &mut Encoder, mode: Mode) {
     match mode {
         Mode::Aligned => out.u8(0),
+        Mode::AlignedFor(timeout) => {
+            out.u8(1);
+            duration(out, timeout);
+        }
+        Mode::Unaligned => out.u8(2),
     }
 }
 
 fn decode_mode(from: &mut Decoder<'_>) -> Result<Mode> {
     match from.u8()? {
         0 => Ok(Mode::Aligned),
+        1 => micros(from).map(Mode::AlignedFor),
+        2 => Ok(Mode::Unaligned),
         _ => Err(from.error("was cut in no known mode")),
     }
 }
