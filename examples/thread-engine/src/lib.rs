@@ -31,6 +31,9 @@ enum Item {
     Completed(CheckpointId),
 }
 
+/// From a worker: how it goes, with its part of a checkpoint for the metadata and for the committer.
+type Report = Result<Event<(Subtask, Vec<Prepared>)>>;
+
 /// Counts what is in `inputs`, from the newest checkpoint in `blobs` on. After an error, run it again.
 pub fn run<S>(inputs: &[Vec<u64>], sink: &S, blobs: impl Blobs, parallelism: u16) -> Result<()>
 where
@@ -69,7 +72,7 @@ where
             scope.spawn(move || {
                 let ended = AssertUnwindSafe(|| work(me, old, sink, &from, &reports));
                 let ended = catch_unwind(ended).unwrap_or(Err("a worker panicked".into()));
-                reports.send(ended.map(|()| Event::Woke))
+                drop(reports.send(ended.map(|()| Event::Woke)));
             });
             channels.push(to);
         }
@@ -145,7 +148,7 @@ fn work<S: Sink<Record = u64>>(
     old: &RestorePoint,
     sink: &S,
     channels: &[mpsc::Receiver<Item>],
-    reports: &mpsc::Sender<Result<Event<(Subtask, Vec<Prepared>)>>>,
+    reports: &mpsc::Sender<Report>,
 ) -> Result<()> {
     // Of all old subtasks it reads what belongs to its key groups, nothing else.
     let groups = range_of(me.subtask, me.parallelism, MAX)?;
