@@ -23,11 +23,12 @@ pub(crate) struct Beside {
 /// The metadata of a checkpoint of which all reports are in.
 pub(crate) fn metadata(
     attempt: &Attempt,
+    task_names: &[String],
     decision: &Decision<TaskPart>,
     beside: &Beside,
 ) -> Metadata {
     let barrier = decision.barrier;
-    let mut metadata = Metadata::decided(&attempt.job, decision);
+    let mut metadata = Metadata::decided(&attempt.job, decision, |task| task_names[task.0].clone());
     metadata.triggered_at_unix_ms = attempt.clock.unix_millis(barrier.triggered_at);
     for (node, operator) in attempt.graph.nodes.iter().enumerate() {
         let Some(uid) = &operator.uid else { continue };

@@ -77,7 +77,7 @@ pub use file::{Content, FileRef, HandleReader, HandleWriter, StateFileWriter, St
 pub use log::Completed;
 pub use metadata::{
     ChannelState, ChannelStateWriter, InFlight, KeyedHandle, Metadata, Operator,
-    PreparedTransaction, Subtask,
+    PreparedTransaction, Subtask, TaskReport,
 };
 pub use store::{
     CheckpointStore, Deleted, Fate, Leadership, OldKeyed, Options, Pin, RestorePoint, Term,

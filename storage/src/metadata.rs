@@ -14,7 +14,9 @@ use std::{collections::BTreeMap, time::Duration};
 
 use bytes::Bytes;
 use cutwater_barrier::{
-    CheckpointId, Generation, Kind, Mode, coordinate::Decision, stats::TaskStats,
+    CheckpointId, Generation, Kind, Mode,
+    coordinate::{Decision, TaskId},
+    stats::TaskStats,
 };
 use cutwater_keygroups::{Assignment, Grouping, KeyGroupRange, MaxParallelism};
 
@@ -45,6 +47,20 @@ pub struct Metadata {
     /// an aligned checkpoint without loops. Beside the operators, as an edge may end at an operator
     /// that has no state and so no uid (CASES B11).
     pub channels: Vec<ChannelState>,
+    /// What the checkpoint cost each task, also those of which nothing else is in here.
+    pub tasks: Vec<TaskReport>,
+}
+
+/// What a checkpoint cost one task.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct TaskReport {
+    /// Which one, for people: its operators and its subtask.
+    pub name: String,
+    /// From the trigger to its acknowledgement, on the coordinator's clock.
+    pub took: Duration,
+    /// What it measured itself. Times are stored in microseconds.
+    pub statistics: TaskStats,
 }
 
 /// One operator in a checkpoint.
@@ -130,16 +146,28 @@ impl Metadata {
             duration: Duration::ZERO,
             operators: BTreeMap::new(),
             channels: Vec::new(),
+            tasks: Vec::new(),
         }
     }
 
-    /// The checkpoint that the coordinator decides, without any operator yet: its id, kind, mode and
-    /// duration. When it was triggered by the calendar, only the driver knows.
-    pub fn decided<R>(job: impl Into<String>, decision: &Decision<R>) -> Self {
+    /// The checkpoint that the coordinator decides, without any operator yet: its id, kind, mode,
+    /// duration, and what it cost each task, which `name` names. When it was triggered by the calendar,
+    /// only the driver knows.
+    pub fn decided<R>(
+        job: impl Into<String>,
+        decision: &Decision<R>,
+        name: impl Fn(TaskId) -> String,
+    ) -> Self {
         let barrier = decision.barrier;
+        let tasks = decision.stats.tasks.iter().map(|acked| TaskReport {
+            name: name(acked.task),
+            took: acked.at - barrier.triggered_at,
+            statistics: acked.stats,
+        });
         Self {
             mode: barrier.mode,
             duration: decision.stats.duration(),
+            tasks: tasks.collect(),
             ..Self::new(job, barrier.checkpoint, decision.generation, barrier.kind)
         }
     }

@@ -108,7 +108,8 @@ where
                     }
                     Effect::Decide(decision) => {
                         let checkpoint = decision.barrier.checkpoint;
-                        let mut metadata = Metadata::decided("job", &decision);
+                        let name = |task: TaskId| format!("count ({task})");
+                        let mut metadata = Metadata::decided("job", &decision, name);
                         let cut = cuts.remove(&checkpoint).expect("the barrier came first");
                         metadata.add("read", Operator::new("read").with_coordinator(cut));
                         let count = Operator::keyed("count", &assignment, u64::GROUPING);

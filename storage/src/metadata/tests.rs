@@ -112,6 +112,16 @@ fn everything_and_in_flight() -> Metadata {
             section("rules→totals", 0, 13..30),
         ],
     });
+    for (name, millis) in [("source-1→map (0)", 12), ("totals (2)", 7)] {
+        let mut report = TaskReport {
+            name: name.to_owned(),
+            took: Duration::from_millis(millis),
+            statistics: TaskStats::default(),
+        };
+        report.statistics.alignment = Duration::from_micros(millis);
+        report.statistics.bytes_in_flight = 30;
+        metadata.tasks.push(report);
+    }
     let inline = Content::Inline(Bytes::from_static(b"012"));
     metadata.channels.push(ChannelState {
         file: file("in-flight", inline, 3),
