@@ -170,7 +170,7 @@ fn start_run(data: &Path, directory: &Path, rate: &str) -> Child {
     let mut command = Command::new(env!("CARGO_BIN_EXE_cutwater-example-flights"));
     command.arg("run");
     for log in LOGS {
-        command.arg("--log").arg(data.join(format!("{log}.csv")));
+        command.arg("--input").arg(data.join(format!("{log}.csv")));
     }
     command
         .arg("--checkpoints")

@@ -5,10 +5,10 @@ use serde::{Deserialize, Serialize};
 /// A moment of the run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Event {
-    /// Flights that came into its state with the checkpoint that it was restored from.
+    /// Records that came into its state with the checkpoint that it was restored from.
     pub(crate) restored: u64,
-    /// All flights in its state.
-    pub(crate) flights: u64,
+    /// All records in its state.
+    pub(crate) records: u64,
     pub(crate) what: What,
 }
 

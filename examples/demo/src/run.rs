@@ -4,6 +4,7 @@
 //! stops for ever and says so. It ends with its standard input, so it never outlives the demo.
 
 use std::{
+    ffi::OsString,
     io::{self, Read, Write},
     num::NonZeroU64,
     path::PathBuf,
@@ -12,26 +13,29 @@ use std::{
         atomic::{AtomicU64, Ordering},
     },
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
-use cutwater_barrier::CheckpointId;
-use cutwater_file::Rolling;
-use cutwater_runtime::{BoxError, CheckpointSummary, Moment, Observer, Restart, Settings};
+use cutwater_barrier::{CheckpointId, Time};
+use cutwater_file::{FileSink, JsonLines, Rolling};
+use cutwater_runtime::{
+    BoxError, CheckpointSummary, Job, Moment, Observer, Record, Restart, Settings, Stream,
+};
+use cutwater_source::{Paced, Source};
 use cutwater_storage::LocalBlobs;
 
 use crate::{
+    Example,
     event::{Checkpoint, Event, What},
     halt::{Halt, Window},
-    job::{self, Counted},
 };
 
 /// What the demo says on the command line of a run.
 #[derive(clap::Args, Clone, Debug)]
-pub(crate) struct Run {
-    /// The logs to read, each a split.
-    #[arg(long = "log", required = true)]
-    pub(crate) logs: Vec<PathBuf>,
+pub struct Run {
+    /// The files to read, each a split.
+    #[arg(long = "input", required = true)]
+    pub(crate) inputs: Vec<PathBuf>,
     /// Where its checkpoints are.
     #[arg(long)]
     pub(crate) checkpoints: PathBuf,
@@ -41,7 +45,7 @@ pub(crate) struct Run {
     /// Subtasks of each operator.
     #[arg(long)]
     pub(crate) parallelism: u16,
-    /// Flights per second; 0 for as fast as it goes.
+    /// Records per second; 0 for as fast as it goes.
     #[arg(long)]
     pub(crate) rate: u64,
     /// Stop and wait at the first such moment, `prepared:5400` for example.
@@ -52,29 +56,76 @@ pub(crate) struct Run {
 /// Checkpoints are this far apart.
 const INTERVAL: Duration = Duration::from_millis(50);
 
-/// A file of updates is not kept open for longer.
+/// A file of the output is not kept open for longer.
 const AGE_MAX: Duration = Duration::from_secs(10);
 
+impl Run {
+    /// The files to read, each a split.
+    pub fn inputs(&self) -> &[PathBuf] {
+        &self.inputs
+    }
+
+    /// Reads `source` at the run's rate.
+    pub fn read<S: Source>(&self, job: &Job, uid: &str, source: S) -> Stream<S::Record> {
+        match NonZeroU64::new(self.rate) {
+            Some(rate) => job.source(uid, Paced::new(source, rate, clock())),
+            None => job.source(uid, source),
+        }
+    }
+
+    /// The sink of the run's output, a JSON object a line.
+    ///
+    /// Its files are full about once between two checkpoints. So most checkpoints close some, which a
+    /// kill could lose or double, and leave some open, which the next run has to carry on.
+    pub fn sink<T: Record>(&self) -> FileSink<JsonLines<T>> {
+        const RECORD_BYTES: f64 = 100.0;
+        let per_interval = self.rate as f64 * INTERVAL.as_secs_f64() * RECORD_BYTES;
+        let bytes_max = match self.rate {
+            0 => 1 << 20,
+            _ => per_interval as u64 / 2,
+        };
+        let rolling = Rolling::new(bytes_max, AGE_MAX);
+        FileSink::new(&self.output, JsonLines::new()).rolling(rolling)
+    }
+
+    /// The command line that [`Run`] is read from.
+    pub(crate) fn arguments(&self) -> Vec<OsString> {
+        let mut arguments = vec!["run".into()];
+        for input in &self.inputs {
+            arguments.extend(["--input".into(), input.into()]);
+        }
+        arguments.extend(["--checkpoints".into(), (&self.checkpoints).into()]);
+        arguments.extend(["--output".into(), (&self.output).into()]);
+        arguments.extend(["--parallelism".into(), self.parallelism.to_string().into()]);
+        arguments.extend(["--rate".into(), self.rate.to_string().into()]);
+        if let Some(halt) = self.halt {
+            arguments.extend(["--halt".into(), halt.to_string().into()]);
+        }
+        arguments
+    }
+
+    fn settings(&self) -> Settings {
+        let mut settings = Settings::default();
+        settings.parallelism = self.parallelism;
+        settings.checkpoint_interval = Some(INTERVAL);
+        settings.retained_checkpoints = 3;
+        settings.restart = Restart::Never; // A failure that was not planned is not to be mended in silence.
+        settings
+    }
+}
+
 /// Runs the job to the end of its input, or to its halt.
-pub(crate) fn run(run: Run) -> Result<(), BoxError> {
+pub(crate) fn run<E: Example>(run: Run) -> Result<(), BoxError> {
     end_with_standard_input();
     let watch = Arc::new(Watch {
         halt: run.halt,
         restored: AtomicU64::new(0),
-        flights: AtomicU64::new(0),
+        records: AtomicU64::new(0),
         checkpoints: AtomicU64::new(0),
     });
-    let counts = Arc::clone(&watch);
-    let counted = move |flights| counts.counted(flights);
-    let rate = NonZeroU64::new(run.rate);
-    let job = job::build(run.logs, rate, &run.output, rolling(rate), counted);
-
-    let mut settings = Settings::default();
-    settings.parallelism = run.parallelism;
-    settings.checkpoint_interval = Some(INTERVAL);
-    settings.retained_checkpoints = 3;
-    settings.restart = Restart::Never; // A failure that was not planned is not to be mended in silence.
+    let job = E::job(&run, Counter(Arc::clone(&watch)));
     let store = LocalBlobs::open(&run.checkpoints)?;
+    let mut settings = run.settings();
     let observes = Arc::clone(&watch);
     settings.observer = Observer::new(move |moment| observes.reached(moment));
     job.start(store, settings)?.wait()?;
@@ -82,40 +133,35 @@ pub(crate) fn run(run: Run) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Files that are full about once between two checkpoints. So most checkpoints close some, which a
-/// kill could lose or double, and leave some open, which the next run has to carry on.
-fn rolling(rate: Option<NonZeroU64>) -> Rolling {
-    const UPDATE_BYTES: f64 = 100.0;
-    let per_interval = rate.map(|rate| rate.get() as f64 * INTERVAL.as_secs_f64() * UPDATE_BYTES);
-    Rolling::new(
-        per_interval.map_or(1 << 20, |bytes| bytes as u64 / 2),
-        AGE_MAX,
-    )
+/// Told of every record that comes into the job's state.
+#[derive(Clone, Debug)]
+pub struct Counter(Arc<Watch>);
+
+impl Counter {
+    /// So many came with the state of a checkpoint.
+    pub fn restored(&self, records: u64) {
+        self.0.restored.fetch_add(records, Ordering::Relaxed);
+        self.0.records.fetch_add(records, Ordering::Relaxed);
+    }
+
+    /// One was processed. Does not return if the run is to be killed here.
+    pub fn processed(&self) {
+        self.0.records.fetch_add(1, Ordering::Relaxed);
+        self.0.halt_if_due(Window::Record, None);
+    }
 }
 
 /// Counts, reports, and knows when it is time to halt.
+#[derive(Debug)]
 struct Watch {
     halt: Option<Halt>,
     restored: AtomicU64,
-    flights: AtomicU64,
+    records: AtomicU64,
     /// Completed in this run.
     checkpoints: AtomicU64,
 }
 
 impl Watch {
-    fn counted(&self, counted: Counted) {
-        match counted {
-            Counted::Restored(flights) => {
-                self.restored.fetch_add(flights, Ordering::Relaxed);
-                self.flights.fetch_add(flights, Ordering::Relaxed);
-            }
-            Counted::Read => {
-                self.flights.fetch_add(1, Ordering::Relaxed);
-                self.halt_if_due(Window::Flight, None);
-            }
-        }
-    }
-
     fn reached(&self, moment: &Moment) {
         match moment {
             Moment::Started { restored, .. } => self.say(What::Started {
@@ -142,7 +188,7 @@ impl Watch {
     fn halt_if_due(&self, window: Window, checkpoint: Option<CheckpointId>) {
         let is_due = self.halt.is_some_and(|halt| {
             halt.window == window
-                && halt.flights <= self.flights.load(Ordering::Relaxed)
+                && halt.records <= self.records.load(Ordering::Relaxed)
                 && Halt::CHECKPOINTS <= self.checkpoints.load(Ordering::Relaxed)
         });
         if is_due {
@@ -158,7 +204,7 @@ impl Watch {
     fn say(&self, what: What) {
         let event = Event {
             restored: self.restored.load(Ordering::Relaxed),
-            flights: self.flights.load(Ordering::Relaxed),
+            records: self.records.load(Ordering::Relaxed),
             what,
         };
         let line = serde_json::to_string(&event).expect("an event is JSON");
@@ -177,6 +223,16 @@ fn checkpoint(summary: &CheckpointSummary) -> Checkpoint {
         r#async: micros(summary.r#async),
         bytes: summary.bytes,
     }
+}
+
+/// The time since now.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a program owns the clock it paces its source by"
+)]
+fn clock() -> impl Fn() -> Time + Send + Sync + 'static {
+    let start = Instant::now();
+    move || Time::new(start.elapsed())
 }
 
 #[expect(

@@ -31,7 +31,7 @@ pub(crate) struct Stop {
     /// The newest that was complete.
     pub(crate) latest: Option<u64>,
     /// In the state by then.
-    pub(crate) flights: u64,
+    pub(crate) records: u64,
     pub(crate) parallelism: u16,
 }
 
@@ -41,7 +41,7 @@ impl fmt::Display for Stop {
         if let Some(checkpoint) = self.checkpoint {
             write!(f, " of checkpoint {checkpoint}")?;
         }
-        write!(f, ", after {} flights", HumanCount(self.flights))
+        write!(f, ", after {} records", HumanCount(self.records))
     }
 }
 
@@ -51,7 +51,7 @@ pub(crate) struct Recovery {
     pub(crate) stop: Stop,
     pub(crate) restored: Option<u64>,
     /// In the restored state.
-    pub(crate) flights: u64,
+    pub(crate) records: u64,
     pub(crate) parallelism: u16,
     /// From the start of the process to its first checkpoint.
     pub(crate) first_checkpoint: Duration,
@@ -60,7 +60,7 @@ pub(crate) struct Recovery {
 impl Recovery {
     /// Read, lost with the process, and read again.
     fn replayed(&self) -> u64 {
-        self.stop.flights.saturating_sub(self.flights)
+        self.stop.records.saturating_sub(self.records)
     }
 }
 
@@ -68,10 +68,10 @@ impl fmt::Display for Recovery {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "      restored from checkpoint {} with parallelism {}: {} flights in the state, {} to read again",
+            "      restored from checkpoint {} with parallelism {}: {} records in the state, {} to read again",
             or_none(self.restored),
             self.parallelism,
-            HumanCount(self.flights),
+            HumanCount(self.records),
             HumanCount(self.replayed()),
         )
     }
@@ -165,7 +165,7 @@ impl History {
                 or_none(stop.latest),
                 or_none(recovery.restored),
                 format!("{} → {}", stop.parallelism, recovery.parallelism),
-                format!("{} flights", HumanCount(recovery.replayed())),
+                format!("{} records", HumanCount(recovery.replayed())),
                 format!("{} ms", recovery.first_checkpoint.as_millis()),
             ]);
             cells.insert(0, Cell::new(stop.window));
