@@ -14,6 +14,7 @@ use indicatif::{HumanCount, ProgressBar, ProgressStyle};
 use crate::{
     Example,
     event::{Event, What},
+    flow::Flow,
     plan::{self, PARALLELISM, Planned},
     process::Process,
     report::{History, Recovery, Stop},
@@ -28,6 +29,8 @@ pub(crate) struct Demo<O: clap::Args> {
     /// Records per second; 0 for as fast as it goes [default: all of them in 10 s]
     #[arg(long, value_name = "N")]
     rate: Option<u64>,
+    #[command(flatten)]
+    flow: Flow,
     /// Decides where the job is killed
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -55,11 +58,13 @@ pub(crate) fn demo<E: Example>(options: &Demo<E::Options>) -> Result<bool, BoxEr
     let rate = options.rate.unwrap_or_else(|| (records / SECONDS).max(1));
     let directory = new_directory(options.dir.as_deref())?;
     let runs = plan::runs(options.seed, records);
+    let flow = options.flow;
     introduce(&example, rate, options.seed, &runs, &directory)?;
 
     let stage = Stage {
         inputs: example.files(&directory)?,
         rate,
+        flow,
         output: directory.join(OUTPUT),
         checkpoints: directory.join("checkpoints"),
         directory,
@@ -71,7 +76,13 @@ pub(crate) fn demo<E: Example>(options: &Demo<E::Options>) -> Result<bool, BoxEr
     }
     stage.bar.finish_and_clear();
 
-    let comparison = example.compare(&stage.output)?;
+    let mut comparison = example.compare(&stage.output)?;
+    if flow.is_unaligned() {
+        comparison = comparison.claim(
+            "records that were in flight came back with their checkpoint",
+            history.nothing_in_flight(),
+        );
+    }
     let mut out = io::stdout();
     history.write(&mut out, options.all)?;
     comparison.write(&mut out)?;
@@ -104,6 +115,7 @@ pub(crate) fn compare<E: Example>(options: &Compare<E::Options>) -> Result<bool,
 struct Stage {
     inputs: Vec<PathBuf>,
     rate: u64,
+    flow: Flow,
     directory: PathBuf,
     checkpoints: PathBuf,
     output: PathBuf,
@@ -115,13 +127,21 @@ impl Stage {
     fn perform(&self, number: usize, run: &Planned, history: &mut History) -> Result<(), BoxError> {
         let log = self.directory.join(format!("run-{}.log", number + 1));
         let mut process = Process::start(&self.child(run), &log)?;
-        let mut restored = None;
+        let mut restored = Restored::default();
         let mut latest = None;
         loop {
             let (event, since_start) = process.next()?;
             self.show(number, run, &event);
             match event.what {
-                What::Started { restored: from } => restored = from,
+                What::Started {
+                    restored: checkpoint,
+                    in_flight,
+                } => {
+                    restored = Restored {
+                        checkpoint,
+                        in_flight,
+                    };
+                }
                 What::Completed(checkpoint) => {
                     self.recovered(run, restored, &event, since_start, history)?;
                     latest = Some(checkpoint.id);
@@ -163,6 +183,7 @@ impl Stage {
             output: self.output.clone(),
             parallelism: run.parallelism,
             rate: self.rate,
+            flow: self.flow,
             halt: run.halt,
         }
     }
@@ -171,7 +192,7 @@ impl Stage {
     fn recovered(
         &self,
         run: &Planned,
-        restored: Option<u64>,
+        restored: Restored,
         event: &Event,
         since_start: Duration,
         history: &mut History,
@@ -181,8 +202,9 @@ impl Stage {
         };
         let recovery = Recovery {
             stop,
-            restored,
+            restored: restored.checkpoint,
             records: event.restored,
+            in_flight: restored.in_flight,
             parallelism: run.parallelism,
             first_checkpoint: since_start,
         };
@@ -208,6 +230,13 @@ impl Stage {
     fn say(&self, line: &str) -> io::Result<()> {
         self.bar.suspend(|| writeln!(io::stdout(), "{line}"))
     }
+}
+
+/// What a run has started from.
+#[derive(Clone, Copy, Debug, Default)]
+struct Restored {
+    checkpoint: Option<u64>,
+    in_flight: u64,
 }
 
 /// Draws on standard error, and only if that is a terminal.

@@ -8,6 +8,7 @@
 
 mod demo;
 mod event;
+mod flow;
 mod halt;
 mod output;
 mod plan;

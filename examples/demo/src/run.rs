@@ -27,6 +27,7 @@ use cutwater_storage::LocalBlobs;
 use crate::{
     Example,
     event::{Checkpoint, Event, What},
+    flow::{self, Flow},
     halt::{Halt, Window},
 };
 
@@ -48,6 +49,8 @@ pub struct Run {
     /// Records per second; 0 for as fast as it goes.
     #[arg(long)]
     pub(crate) rate: u64,
+    #[command(flatten)]
+    pub(crate) flow: Flow,
     /// Stop and wait at the first such moment, `prepared:5400` for example.
     #[arg(long)]
     pub(crate) halt: Option<Halt>,
@@ -65,12 +68,28 @@ impl Run {
         &self.inputs
     }
 
-    /// Reads `source` at the run's rate.
+    /// Reads `source` at the run's rate, or as fast as it goes if the [slow](Self::slowed) stage is to
+    /// keep that.
     pub fn read<S: Source>(&self, job: &Job, uid: &str, source: S) -> Stream<S::Record> {
         match NonZeroU64::new(self.rate) {
-            Some(rate) => job.source(uid, Paced::new(source, rate, clock())),
-            None => job.source(uid, source),
+            Some(rate) if !self.flow.is_slow() => {
+                job.source(uid, Paced::new(source, rate, clock()))
+            }
+            _ => job.source(uid, source),
         }
+    }
+
+    /// The same records, each of which holds up the task that has made it if the run is to have a slow
+    /// stage. So what goes into that task waits in its channels.
+    pub fn slowed<T: Record>(&self, stream: &Stream<T>) -> Stream<T> {
+        if !self.flow.is_slow() {
+            return stream.clone();
+        }
+        let cost = flow::cost(self.parallelism, self.rate);
+        stream.map(move |record| {
+            flow::pause(cost);
+            record
+        })
     }
 
     /// The sink of the run's output, a JSON object a line.
@@ -98,6 +117,7 @@ impl Run {
         arguments.extend(["--output".into(), (&self.output).into()]);
         arguments.extend(["--parallelism".into(), self.parallelism.to_string().into()]);
         arguments.extend(["--rate".into(), self.rate.to_string().into()]);
+        arguments.extend(self.flow.arguments());
         if let Some(halt) = self.halt {
             arguments.extend(["--halt".into(), halt.to_string().into()]);
         }
@@ -109,6 +129,7 @@ impl Run {
         settings.parallelism = self.parallelism;
         settings.checkpoint_interval = Some(INTERVAL);
         settings.retained_checkpoints = 3;
+        self.flow.set(&mut settings);
         settings.restart = Restart::Never; // A failure that was not planned is not to be mended in silence.
         settings
     }
@@ -164,8 +185,13 @@ struct Watch {
 impl Watch {
     fn reached(&self, moment: &Moment) {
         match moment {
-            Moment::Started { restored, .. } => self.say(What::Started {
+            Moment::Started {
+                restored,
+                records_in_flight,
+                ..
+            } => self.say(What::Started {
                 restored: restored.map(CheckpointId::get),
+                in_flight: *records_in_flight,
             }),
             Moment::Prepared(checkpoint) => self.halt_if_due(Window::Prepared, Some(*checkpoint)),
             Moment::Completed(summary) => {
@@ -218,10 +244,13 @@ fn checkpoint(summary: &CheckpointSummary) -> Checkpoint {
     Checkpoint {
         id: summary.checkpoint.get(),
         duration: micros(summary.duration),
+        start_delay: micros(summary.start_delay),
         alignment: micros(summary.alignment),
         sync: micros(summary.sync),
         r#async: micros(summary.r#async),
         bytes: summary.bytes,
+        in_flight: summary.records_in_flight,
+        bytes_in_flight: summary.bytes_in_flight,
     }
 }
 

@@ -12,12 +12,13 @@ use crate::flight::{Flight, Totals, Update};
 /// The job over the logs of `run`, one split each.
 pub(crate) fn build(run: &Run, counter: Counter) -> Job {
     let job = Job::new("flights");
-    run.read(&job, "flights", FileSource::<Flight>::csv(run.inputs()))
+    let updates = run
+        .read(&job, "flights", FileSource::<Flight>::csv(run.inputs()))
         .key_by(|flight| flight.tailnum.clone())
         .process("totals", move |open| {
             RunningTotals::open(open, counter.clone())
-        })
-        .sink("updates", run.sink());
+        });
+    run.slowed(&updates).sink("updates", run.sink());
     job
 }
 
