@@ -241,9 +241,10 @@ impl Tasks {
     pub(crate) fn close(&mut self) {
         self.gates.iter().for_each(|gate| gate.close());
         self.living = None;
-        let _disconnected_or_late = self.alive.recv_timeout(CLOSE_MAX);
+        let ended = self.alive.recv_timeout(CLOSE_MAX);
+        let have_all_ended = ended == Err(mpsc_std::RecvTimeoutError::Disconnected);
         for thread in self.threads.drain(..) {
-            if thread.is_finished() {
+            if have_all_ended || thread.is_finished() {
                 // A panic inside has been caught and reported.
                 let _ended = thread.join();
             } else {
