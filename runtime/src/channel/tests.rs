@@ -96,11 +96,58 @@ fn a_feedback_channel_never_holds_its_sender_back_but_is_read_first_when_long() 
         .collect();
     // Ten wait there: it is read alone until fewer than two are left.
     assert_eq!(channels, [1; 9]);
-    // Held back by a barrier that waits for one from outside, it must not hold that back in turn.
+}
+
+#[test]
+fn what_stands_before_a_barrier_enters_even_a_full_loop() {
+    let gate = gate(&[ANY, Input::Feedback], 2);
+    let (outside, back) = (gate.sender(0), gate.sender(1));
+    outside.send(batch(0)).unwrap();
+    outside.send(batch(1)).unwrap();
     for i in 0..10 {
+        back.send(batch(100 + i)).unwrap();
+    }
+    let others = |channel| channel == 1;
+    assert!(gate.poll(others).unwrap().is_none(), "the loop is full");
+
+    outside.send(Item::Barrier(unaligned(7))).unwrap();
+    let noted = gate.poll(others).unwrap();
+    assert!(matches!(noted, Some(Received::Overtook { channel: 0, .. })));
+    for i in 0..2 {
+        assert_eq!(value(gate.poll(others).unwrap()), (0, i));
+    }
+    let barrier = gate.poll(others).unwrap();
+    assert!(matches!(
+        barrier,
+        Some(Received::Item {
+            channel: 0,
+            item: Item::Barrier(_)
+        })
+    ));
+    outside.send(batch(2)).unwrap();
+    assert!(gate.poll(others).unwrap().is_none(), "it is still full");
+}
+
+#[test]
+fn nothing_is_sent_into_a_full_loop_until_it_has_room_again() {
+    let (sending, receiving) = (gate(&[], 1), gate(&[ANY, Input::Feedback], 2));
+    let (outside, back) = (receiving.sender(0), receiving.sender(1));
+    for i in 0..3 {
         back.send(batch(i)).unwrap();
     }
-    assert_eq!(value(gate.poll(|channel| channel == 1).unwrap()).0, 0);
+    assert!(outside.send(batch(10)).unwrap().is_full);
+    assert!(!outside.has_room(&sending).unwrap());
+    let is_told = || std::mem::take(&mut sending.lock().has_room);
+    assert_eq!(value(receiving.poll(|_| false).unwrap()), (1, 0));
+    assert!(!is_told(), "two are in the loop");
+    assert_eq!(value(receiving.poll(|_| false).unwrap()), (1, 1));
+    assert!(
+        !is_told(),
+        "a channel that is half full does not call for more"
+    );
+    assert_eq!(value(receiving.poll(|_| false).unwrap()), (0, 10));
+    assert!(is_told());
+    assert!(outside.has_room(&sending).unwrap());
 }
 
 #[test]
