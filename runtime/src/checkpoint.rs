@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use cutwater_barrier::{coordinate::Decision, stats::CheckpointStats};
+use cutwater_barrier::{coordinate::Decision, stats::TaskStats};
 use cutwater_keygroups::Assignment;
 use cutwater_sink_2pc::Prepared;
 use cutwater_storage::{Metadata, Operator, Subtask};
@@ -61,10 +61,14 @@ pub(crate) fn metadata(
 }
 
 /// The slowest of each part, for people.
-pub(crate) fn summary(stats: &CheckpointStats) -> CheckpointSummary {
-    let slowest = |of: fn(&cutwater_barrier::stats::TaskStats) -> Duration| {
+pub(crate) fn summary(decision: &Decision<TaskPart>) -> CheckpointSummary {
+    let stats = &decision.stats;
+    let slowest = |of: fn(&TaskStats) -> Duration| {
         stats.spread(of).map_or(Duration::ZERO, |spread| spread.max)
     };
+    let reports = decision.reports.iter();
+    let channels = reports.flat_map(|report| &report.part.in_flight);
+    let sections = channels.flat_map(|state| &state.sections);
     CheckpointSummary {
         checkpoint: stats.barrier.checkpoint,
         duration: stats.duration(),
@@ -73,6 +77,8 @@ pub(crate) fn summary(stats: &CheckpointStats) -> CheckpointSummary {
         sync: slowest(|task| task.sync),
         r#async: slowest(|task| task.async_),
         bytes: stats.sum(|task| task.bytes_written),
+        records_in_flight: sections.map(|section| section.records).sum(),
+        bytes_in_flight: stats.sum(|task| task.bytes_in_flight),
     }
 }
 
@@ -86,6 +92,8 @@ pub(crate) fn log(summary: &CheckpointSummary) {
         sync_us = micros(summary.sync),
         async_us = micros(summary.r#async),
         bytes = summary.bytes,
+        records_in_flight = summary.records_in_flight,
+        bytes_in_flight = summary.bytes_in_flight,
         "checkpoint completed"
     );
 }

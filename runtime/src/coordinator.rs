@@ -413,7 +413,7 @@ impl<'a> Driver<'a> {
         let checkpoint = decision.barrier.checkpoint;
         let mut beside = self.beside.remove(&checkpoint).unwrap_or_default();
         beside.sealed = transactions;
-        beside.summary = Some(checkpoint::summary(&decision.stats));
+        beside.summary = Some(checkpoint::summary(&decision));
         let names = &self.tasks.names;
         let metadata = checkpoint::metadata(&self.attempt, names, &decision, &beside);
         self.beside.insert(checkpoint, beside);

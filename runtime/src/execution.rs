@@ -85,6 +85,12 @@ pub(crate) async fn run(
     setup.settings.observer.reached(&Moment::Started {
         generation: term.generation,
         restored,
+        records_in_flight: attempt
+            .restored
+            .in_flight()
+            .iter()
+            .map(|channel| channel.records)
+            .sum(),
         parallelism: setup.settings.parallelism,
     });
 

@@ -1,3 +1,5 @@
+//! An engine in one file: two OS threads, channels of the standard library, and the crates.
+
 #![doc = include_str!("../README.md")]
 #![warn(clippy::unwrap_used)] // here, not in [workspace.lints]: tests may
 
