@@ -1,0 +1,164 @@
+//! The task's side of a checkpoint: what the machine hears, and how its effects are carried out.
+
+use cutwater_barrier::{
+    Barrier, CheckpointId, Time,
+    align::{AbortReason, Channel, Effect, Event},
+    coordinate::TaskId,
+    stats::TaskStats,
+};
+use cutwater_sink_2pc::Writer;
+
+use super::{News, Surroundings, Task};
+use crate::{record::Item, stepped::at_once, stored::Frozen};
+
+/// A checkpoint whose cut was made, and of which something is still to come.
+#[derive(Debug)]
+pub(super) struct Capture {
+    checkpoint: CheckpointId,
+    frozen: Frozen,
+}
+
+/// What the coordinator tells a task. May get lost, come twice or late, except for the end.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Notice {
+    Trigger(Barrier),
+    Aborted(CheckpointId),
+    Completed(CheckpointId),
+    /// What a sink wrote for checkpoints before this one is committed and no longer named.
+    Released(CheckpointId),
+}
+
+impl Task {
+    /// Hears from the coordinator.
+    pub(crate) fn hear(&mut self, notice: Notice, at: &mut Surroundings<'_>) {
+        if self.finished {
+            return;
+        }
+        match notice {
+            Notice::Trigger(barrier) => self.tell(Event::Triggered { barrier }, at),
+            Notice::Aborted(checkpoint) => self.tell(Event::Aborted { checkpoint }, at),
+            Notice::Completed(checkpoint) => self.unsettled.completed(checkpoint),
+            Notice::Released(before) => {
+                if let Some(writer) = &mut self.writer {
+                    at_once(writer.released(before)).expect("the sink needs no answer");
+                }
+            }
+        }
+    }
+
+    /// Reads the oldest note of some channel.
+    pub(super) fn read_note(&mut self, at: &mut Surroundings<'_>) -> bool {
+        let noted = |input: &super::Input| at.lanes[input.lane].has_note();
+        let Some(index) = self.inputs.iter().position(noted) else {
+            return false;
+        };
+        let _barrier = at.lanes[self.inputs[index].lane].read_note();
+        true
+    }
+
+    pub(super) fn wake(&mut self, at: &mut Surroundings<'_>) {
+        if self.machine.deadline().is_some_and(|at_| at_ <= at.env.now) {
+            self.tell(Event::Woke, at);
+        }
+    }
+
+    /// Takes one item that was read from a channel, in order.
+    pub(super) fn take(&mut self, index: usize, item: Item, at: &mut Surroundings<'_>) {
+        let channel = Channel(index);
+        match item {
+            Item::Record(record) => self.process(self.inputs[index].edge, record, at),
+            Item::Barrier(barrier) => self.tell(Event::Barrier { channel, barrier }, at),
+            Item::Cancel(checkpoint) => {
+                self.tell(Event::Cancelled { channel, checkpoint }, at);
+            }
+            Item::Drained => self.inputs[index].drained = true,
+            Item::End => {
+                self.inputs[index].ended = true;
+                self.tell(Event::Finished { channel }, at);
+            }
+        }
+    }
+
+    /// Has the machine handle an event, and does what it says, in order.
+    fn tell(&mut self, event: Event, at: &mut Surroundings<'_>) {
+        let (now, number) = (at.env.now, self.number);
+        at.env.note(|| format!("{} hears {event:?}", TaskId(number)));
+        self.machine
+            .handle(now, event)
+            .unwrap_or_else(|error| panic!("task {number} drives its machine wrongly: {error}"));
+        while let Some(effect) = self.machine.poll() {
+            at.env.note(|| format!("{} does {effect:?}", TaskId(number)));
+            self.carry_out(now, effect, at);
+        }
+    }
+
+    fn carry_out(&mut self, now: Time, effect: Effect, at: &mut Surroundings<'_>) {
+        match effect {
+            Effect::Forward(barrier) => self.forward(barrier, at),
+            Effect::ForwardCancel(checkpoint) => {
+                for lane in self.all_outputs(at.layout) {
+                    at.lanes[lane].send(Item::Cancel(checkpoint));
+                }
+            }
+            Effect::Snapshot { barrier, alignment } => {
+                self.freeze(now, barrier, at);
+                self.acknowledge(barrier.checkpoint, TaskStats::new(alignment), at);
+            }
+            Effect::Abort { checkpoint, reason } => {
+                self.capture = None;
+                if reason != AbortReason::Aborted {
+                    at.news.push(News::GaveUp(checkpoint));
+                }
+            }
+            Effect::Resume => {} // `is_blocked` is asked before each item.
+        }
+    }
+
+    fn forward(&mut self, barrier: Barrier, at: &mut Surroundings<'_>) {
+        for lane in self.all_outputs(at.layout) {
+            at.lanes[lane].send(Item::Barrier(barrier));
+        }
+        self.stopped |= barrier.then.is_stop();
+    }
+
+    /// Fixes the task's view.
+    fn freeze(&mut self, now: Time, barrier: Barrier, at: &mut Surroundings<'_>) {
+        let checkpoint = barrier.checkpoint;
+        let mut frozen = Frozen {
+            counts: self.counts.clone(),
+            positions: self.positions.iter().map(|(&split, &next)| (split, next)).collect(),
+            in_flight: self.restored.iter().copied().collect(),
+            prepared: Vec::new(),
+        };
+        if let Some(writer) = &mut self.writer {
+            match at_once(writer.prepare(now, checkpoint, barrier.then.into())) {
+                Ok(flushed) => {
+                    frozen.prepared = self.unsettled.report(flushed.prepared).to_vec();
+                }
+                Err(error) => {
+                    let is_fenced = error.newer_generation().is_some();
+                    at.news.push(News::Failed { is_fenced });
+                }
+            }
+        }
+        assert!(self.capture.is_none(), "one capture at a time");
+        self.capture = Some(Capture { checkpoint, frozen });
+    }
+
+    /// Everything of the checkpoint is in hand.
+    fn acknowledge(
+        &mut self,
+        checkpoint: CheckpointId,
+        stats: TaskStats,
+        at: &mut Surroundings<'_>,
+    ) {
+        let capture = self.capture.take().expect("a snapshot comes first");
+        assert_eq!(capture.checkpoint, checkpoint, "of the same checkpoint");
+        let frozen = capture.frozen;
+        at.news.push(News::Taken {
+            checkpoint,
+            frozen,
+            stats,
+        });
+    }
+}
