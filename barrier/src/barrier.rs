@@ -1,12 +1,14 @@
 //! The marker that a checkpoint sends through every channel.
 
+use core::time::Duration;
+
 use crate::{CheckpointId, Time};
 
 /// Separates the records of one checkpoint from those of the next: what was sent before it belongs
 /// to the checkpoint, what comes after does not.
 ///
 /// Between processes it travels in its [wire form](Self::encode).
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub struct Barrier {
     /// The checkpoint that this barrier cuts.
@@ -17,8 +19,8 @@ pub struct Barrier {
     pub mode: Mode,
     /// What a task does once the checkpoint is complete.
     pub then: Then,
-    /// When the coordinator triggered the checkpoint, on *its* clock. Skew between hosts shifts
-    /// the start delay that tasks report, nothing else.
+    /// When the coordinator triggered the checkpoint, on *its* clock. Skew between hosts shifts the
+    /// start delay that tasks report and the moment an alignment times out, nothing else.
     pub triggered_at: Time,
 }
 
@@ -42,15 +44,41 @@ impl Barrier {
         }
     }
 
-    /// The same barrier, with what follows the checkpoint.
+    /// The same barrier, with what follows the checkpoint. A job's last checkpoint is aligned:
+    /// nothing may be left in flight when the tasks end.
     #[must_use]
     pub const fn then(self, then: Then) -> Self {
-        Self { then, ..self }
+        Self { then, ..self }.with_mode(self.mode)
+    }
+
+    /// The same barrier in another mode, if it may have one: a savepoint and a job's last checkpoint
+    /// stay aligned, whatever the job chose for its checkpoints (FLINK-18252, case B03).
+    #[must_use]
+    pub const fn with_mode(self, mode: Mode) -> Self {
+        let mode = match (self.kind, self.then) {
+            (Kind::Checkpoint, Then::Continue) => mode,
+            (Kind::Savepoint, _) | (_, Then::Suspend | Then::Drain) => Mode::Aligned,
+        };
+        Self { mode, ..self }
+    }
+
+    /// Whether the barrier also goes into the side lane of a channel, ahead of records. Ask this, not the
+    /// job's configuration.
+    pub const fn may_overtake(&self) -> bool {
+        !matches!(self.mode, Mode::Aligned)
+    }
+
+    /// When an alignment that is still going on changes its mode.
+    pub(crate) fn overtakes_at(&self) -> Option<Time> {
+        match self.mode {
+            Mode::Aligned | Mode::Unaligned => None,
+            Mode::AlignedFor(timeout) => Some(self.triggered_at + timeout),
+        }
     }
 }
 
 /// Whose property a checkpoint is.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 #[expect(
     clippy::exhaustive_enums,
     reason = "a task that mistakes a savepoint for a checkpoint writes files that are not its own"
@@ -63,18 +91,24 @@ pub enum Kind {
 }
 
 /// What a task does while some of its channels have no barrier yet.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[expect(
     clippy::exhaustive_enums,
     reason = "a driver that ignores a mode would cut wrongly"
 )]
 pub enum Mode {
-    /// Hold back the channels whose barrier is in.
+    /// Hold back the channels whose barrier is in. Costs time under back-pressure, stores no records.
     Aligned,
+    /// As [`Aligned`](Self::Aligned) until this long after the *trigger*, then as
+    /// [`Unaligned`](Self::Unaligned): the time a barrier spent upstream counts (F051). On the wire in
+    /// whole milliseconds, rounded up; zero means unaligned.
+    AlignedFor(Duration),
+    /// Do not wait: the barrier overtakes records, and what it overtook is saved with the checkpoint.
+    Unaligned,
 }
 
 /// What a task does after its part of a checkpoint.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[expect(
     clippy::exhaustive_enums,
     reason = "a source that overlooks a stop emits records that no checkpoint will cover"

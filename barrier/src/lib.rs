@@ -34,7 +34,8 @@
 //!
 //! aligner.handle(Time::from_millis(5), Event::Barrier { channel: Channel(1), barrier })?;
 //! assert_eq!(aligner.poll(), Some(Effect::Forward(barrier)));
-//! let Some(Effect::Snapshot { alignment, .. }) = aligner.poll() else { panic!() };
+//! assert_eq!(aligner.poll(), Some(Effect::Snapshot(barrier)));
+//! let Some(Effect::Acknowledge { alignment, .. }) = aligner.poll() else { panic!() };
 //! assert_eq!(alignment.duration(), core::time::Duration::from_millis(2));
 //! assert_eq!(aligner.poll(), Some(Effect::Resume));
 //! assert_eq!(aligner.poll(), None);

@@ -15,14 +15,14 @@ use core::time::Duration;
 use crate::{Barrier, Time, align::Alignment, coordinate::TaskId};
 
 /// What one task spent on its part of one checkpoint. It sends this with its acknowledgement.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub struct TaskStats {
     /// From the trigger to the task's first barrier: time in queues upstream. It compares two
     /// clocks if coordinator and task are on two hosts.
     pub start_delay: Duration,
-    /// From the task's first to its last barrier: time that channels were held back. 0 for a
-    /// single channel.
+    /// From the task's first to its last barrier: time that channels were held back or recorded. 0
+    /// for a single channel.
     pub alignment: Duration,
     /// The stop of the task for its snapshot.
     pub sync: Duration,
@@ -57,7 +57,7 @@ impl TaskStats {
 }
 
 /// One checkpoint over all its tasks.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub struct CheckpointStats {
     /// What was triggered, and when.
@@ -69,7 +69,7 @@ pub struct CheckpointStats {
 }
 
 /// One acknowledgement.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub struct AckedTask {
     /// Who.
@@ -143,7 +143,7 @@ impl CheckpointStats {
 }
 
 /// The least and the most of one measurement, and whose they are.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub struct Spread<T> {
     /// The least.

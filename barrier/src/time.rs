@@ -10,7 +10,7 @@ use core::{
 ///
 /// `std::time::Instant` cannot be built from a number, so a test or a simulation could not say
 /// "at 250 ms". This can.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Time(Duration);
 
 impl Time {

@@ -103,7 +103,7 @@ fn run(mut machine: impl FnMut(Step) -> Answer) -> Balances {
                 let Answer::Effects(effects) = machine(Step::Handle(event)) else {
                     unreachable!("an event is answered by effects");
                 };
-                let snapshot = |effect: &Effect| matches!(effect, Effect::Snapshot { .. });
+                let snapshot = |effect: &Effect| matches!(effect, Effect::Snapshot(_));
                 snapshots.extend(
                     effects
                         .iter()

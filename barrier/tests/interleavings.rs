@@ -170,7 +170,7 @@ impl Run {
             .expect("the scripts are possible");
         while let Some(effect) = self.aligner.poll() {
             match effect {
-                Effect::Snapshot { barrier, .. } => {
+                Effect::Snapshot(barrier) => {
                     let raw = barrier.checkpoint.get();
                     assert!(self.snapshots.last() < Some(&raw), "in order, once");
                     assert!(!self.cancelled.contains(&raw), "given up before");
@@ -183,7 +183,9 @@ impl Run {
                     assert!(!self.cancelled.contains(&id.get()), "cancelled once");
                     self.cancelled.push(id.get());
                 }
-                Effect::Forward(_) | Effect::Abort { .. } | Effect::Resume => {}
+                Effect::Forward(_) | Effect::Abort { .. } => {}
+                Effect::Acknowledge { .. } | Effect::Resume => {}
+                Effect::Capture { .. } => panic!("nothing overtakes here"),
             }
         }
     }

@@ -37,9 +37,7 @@ pub(crate) fn metadata(
     metadata.duration = decision.stats.duration();
     for (node, operator) in attempt.graph.nodes.iter().enumerate() {
         let Some(uid) = &operator.uid else { continue };
-        let parallelism = attempt
-            .graph
-            .parallelism_of(node, attempt.settings.parallelism);
+        let parallelism = attempt.topology.parallelism_of(node);
         let mut described = match operator.grouping {
             None => Operator::new(operator.name),
             Some(grouping) => {
@@ -58,7 +56,9 @@ pub(crate) fn metadata(
         described.subtasks = vec![Subtask::default(); usize::from(parallelism)];
         metadata.operators.insert(uid.clone(), described);
     }
+    metadata.mode = barrier.mode;
     for report in &decision.reports {
+        metadata.channels.extend(report.part.in_flight.clone());
         for (uid, part) in &report.part.operators {
             let operator = metadata.operators.get_mut(uid);
             let operator = operator.expect("tasks report operators of the graph");

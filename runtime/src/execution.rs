@@ -29,6 +29,7 @@ use crate::{
     sources::Sources,
     supervisor::{History, cancelled},
     task::Report,
+    topology::Topology,
     upload::TaskPart,
 };
 
@@ -68,13 +69,14 @@ pub(crate) async fn run(
         .leadership()
         .map_err(store_error("refused its leadership"))?;
     let (reporting, reports) = mpsc::unbounded_channel();
-    let point = RestorePoint::new(
+    let mut point = RestorePoint::new(
         metadata,
         is_committed,
         files.clone(),
         Handle::current(),
         setup.settings,
     );
+    point.read_in_flight(setup.graph, setup.settings).await?;
     let attempt = attempt(&setup, term, point, files, reporting)?;
     let restored = attempt.restored.checkpoint();
     setup.shared.update(|status| {
@@ -170,9 +172,13 @@ fn attempt(
 ) -> Result<Arc<Attempt>> {
     restored.check_uids(setup.graph)?;
     let max_parallelism = restored.max_parallelism(setup.graph, setup.settings)?;
+    let graph = Arc::clone(setup.graph);
+    let restored_edges = restored.in_flight().iter().map(|restored| restored.edge);
+    let topology = Topology::new(graph, setup.settings.parallelism, restored_edges.collect());
     Ok(Arc::new(Attempt {
         job: setup.job.to_owned(),
         graph: Arc::clone(setup.graph),
+        topology,
         settings: setup.settings.clone(),
         generation: term.generation,
         max_parallelism,
@@ -226,6 +232,7 @@ fn machine(attempt: &Attempt, tasks: &Tasks, term: Term, clock: Clock) -> Coordi
     config.concurrent_max = settings.concurrent_checkpoints;
     config.timeout = settings.checkpoint_timeout;
     config.tolerable_failures = settings.tolerable_failures;
+    config.mode = settings.barriers;
     let this = coordinate::Attempt::new(term.generation, term.first)
         .restored(attempt.restored.checkpoint());
     Coordinator::new(config, tasks.plan.clone(), this)

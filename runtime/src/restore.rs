@@ -3,14 +3,14 @@
 //! Everything that would keep a restore from being complete is found before a task runs: unknown
 //! uids, another number of key groups, an operator that changed its nature.
 
-use std::ops::Range;
+use std::{collections::BTreeMap, ops::Range};
 
 use bytes::Bytes;
 use cutwater_barrier::CheckpointId;
 use cutwater_keygroups::{Key, KeyGroupRange, MaxParallelism, MaxParallelismOf};
 use cutwater_sink_2pc::Prepared;
 use cutwater_state::{KeyedStates, OperatorStates, Restored};
-use cutwater_storage::{Metadata, Operator, StateFiles};
+use cutwater_storage::{InFlight, Metadata, Operator, StateFiles};
 
 use crate::{
     BoxError, Error, ErrorKind, Result, Settings, function::Subtask, graph::Graph,
@@ -20,11 +20,22 @@ use crate::{
 /// The checkpoint that an attempt was restored from, or none.
 pub(crate) struct RestorePoint {
     metadata: Option<Metadata>,
+    /// Records to put back into the job's edges.
+    in_flight: Vec<RestoredInFlight>,
     /// Whether the log says that all sinks have committed it.
     is_committed: bool,
     files: StateFiles,
     tokio: tokio::runtime::Handle,
     allow_dropped_state: bool,
+}
+
+/// What one channel of an edge held when the checkpoint was taken.
+pub(crate) struct RestoredInFlight {
+    pub(crate) edge: usize,
+    /// The subtask that had sent it.
+    pub(crate) from: u16,
+    pub(crate) records: u64,
+    pub(crate) bytes: Bytes,
 }
 
 impl RestorePoint {
@@ -37,6 +48,7 @@ impl RestorePoint {
     ) -> Self {
         Self {
             metadata,
+            in_flight: Vec::new(),
             is_committed,
             files,
             tokio,
@@ -193,6 +205,77 @@ impl RestorePoint {
         let old = self.old_operator_states(uid);
         OperatorStates::restore_list(uid, WRITER_STATE, index, parallelism, old)
             .map_err(|error| self.unreadable(uid, error))
+    }
+
+    /// Reads the records in flight of all edges. Refuses those of edges that the job no longer has or
+    /// that carry another type: they would be lost or misread.
+    pub(crate) async fn read_in_flight(
+        &mut self,
+        graph: &Graph,
+        settings: &Settings,
+    ) -> Result<()> {
+        let Some(metadata) = &self.metadata else {
+            return Ok(());
+        };
+        if settings.ignore_in_flight == Some(metadata.checkpoint) {
+            let checkpoint = metadata.checkpoint.get();
+            tracing::warn!(
+                checkpoint,
+                "restoring without the records in flight, as asked"
+            );
+            return Ok(());
+        }
+        let edges: BTreeMap<String, usize> = (0..graph.edges.len())
+            .map(|edge| (graph.name_of(edge), edge))
+            .collect();
+        let mut in_flight = Vec::new();
+        for state in &metadata.channels {
+            for section in &state.sections {
+                let InFlight {
+                    edge: name, record, ..
+                } = section;
+                let Some(&edge) = edges.get(name) else {
+                    let what = format!(
+                        "{} records were in flight on the edge `{name}`, which the job does not have",
+                        section.records
+                    );
+                    self.drop_or_refuse(what)?;
+                    continue;
+                };
+                let schema = (graph.edges[edge].schema)();
+                if schema != *record {
+                    let message = format!(
+                        "the edge `{name}` now carries `{schema}`, but records in flight were saved \
+                         as `{record}`; restore with the old type first and take an aligned \
+                         checkpoint"
+                    );
+                    return Err(Error::new(ErrorKind::Restore, message));
+                }
+                let read = self.files.read(&state.file, section.range.clone()).await;
+                let bytes = read.map_err(|error| self.in_flight_unreadable(name, error))?;
+                in_flight.push(RestoredInFlight {
+                    edge,
+                    from: section.from,
+                    records: section.records,
+                    bytes,
+                });
+            }
+        }
+        self.in_flight = in_flight;
+        Ok(())
+    }
+
+    pub(crate) fn in_flight(&self) -> &[RestoredInFlight] {
+        &self.in_flight
+    }
+
+    pub(crate) fn in_flight_unreadable(&self, edge: &str, error: impl Into<BoxError>) -> Error {
+        let checkpoint = self.checkpoint().map_or(0, CheckpointId::get);
+        let message = format!(
+            "the records in flight on the edge `{edge}` cannot be restored from checkpoint \
+             {checkpoint}; restore another, or name this one in `ignore_in_flight` and lose them"
+        );
+        Error::new(ErrorKind::Restore, message).with_source(error)
     }
 
     fn operator(&self, uid: &str) -> Option<&Operator> {

@@ -259,6 +259,7 @@ impl<W: Writer> Stage<W::Record> for SinkStage<W> {
             | Visit::Barrier(_)
             | Visit::Cancel(_)
             | Visit::EndOfData
+            | Visit::Probe(_)
             | Visit::Aborted(_) => {}
         }
         Ok(())

@@ -75,5 +75,8 @@ pub use blobs::{OpendalBlobs, OpendalUpload};
 pub use error::{Error, ErrorKind, Result};
 pub use file::{Content, FileRef, HandleReader, StateFileWriter, StateFiles};
 pub use log::Completed;
-pub use metadata::{KeyedHandle, Metadata, Operator, PreparedTransaction, Subtask};
+pub use metadata::{
+    ChannelState, ChannelStateWriter, InFlight, KeyedHandle, Metadata, Operator,
+    PreparedTransaction, Subtask,
+};
 pub use store::{CheckpointStore, Deleted, Fate, Leadership, Options, Pin, Term, Verified};

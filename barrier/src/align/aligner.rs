@@ -1,45 +1,81 @@
-//! Exactly-once: channels whose barrier is in wait for the others.
+//! Exactly-once: each record is in the snapshot, or in flight and saved with it, or read again.
 //!
-//! Records before the barrier belong to the checkpoint, records after it do not. A channel that
-//! delivered its barrier is blocked until all have, so that at the moment of the snapshot exactly
-//! the records before the barriers have been processed.
+//! The *cut* is the moment of the snapshot. Records before the barrier belong to the checkpoint,
+//! records after it do not. An aligned cut waits until all channels have delivered the barrier, and
+//! blocks those that already have. An unaligned cut does not wait: what the other channels still
+//! hold before their barrier is *in-flight* state, saved next to the snapshot.
 //!
 //! ```text
-//!          first barrier              last barrier, or last open channel ends:
-//!                                     Forward, Snapshot, Resume
-//!   Idle ────────────────▶ Aligning ──────────────────────────────────────────▶ Idle
-//!                             │  abort, cancel marker, newer barrier:
-//!                             └─ ForwardCancel, Abort, Resume ────────────────▶ Idle
+//!         a barrier is known          the cut: Forward, Snapshot, Capture…, Resume
+//!   Idle ───────────────▶ Aligning ────────────────────────────▶ Recording ────────────▶ Idle
+//!                            │                                       │   last barrier in:
+//!                            │ aborted, cancelled, newer barrier:    │   Acknowledge
+//!                            └─ ForwardCancel, Abort, Resume ▶ Idle  └─ Abort ▶ Idle
 //! ```
 //!
-//! Invariant: in `Idle` no channel is blocked, so an idle machine costs records one compare.
+//! | mode | the cut is made when |
+//! |---|---|
+//! | [`Aligned`](Mode::Aligned) | all channels have delivered the barrier in order |
+//! | [`Unaligned`](Mode::Unaligned) | a barrier is known, and the [`Strict`](Input::Strict) channels have delivered theirs |
+//! | [`AlignedFor`](Mode::AlignedFor) | as the first; since the timeout, or once upstream has switched, as the second |
+//!
+//! After an aligned cut nothing is left to record, except from the back edges of loops
+//! ([`Feedback`](Input::Feedback)), whose barrier comes back after the cut: Algorithm 2 of Carbone et
+//! al., "Lightweight Asynchronous Snapshots for Distributed Dataflows", 2015.
+//!
+//! Invariant: in `Idle` no channel is blocked or recorded, so an idle machine costs records one
+//! compare.
 
-use alloc::{collections::VecDeque, vec, vec::Vec};
+use alloc::collections::VecDeque;
+use core::iter;
 
-use super::{AbortReason, AlignError, Alignment, Channel, Effect, Event, over::Over};
-use crate::{Barrier, CheckpointId, Time};
+use super::{
+    AbortReason, AlignError, Alignment, Channel, Effect, Event, Input,
+    channels::{AtCut, Channels, Status},
+    over::Over,
+};
+use crate::{Barrier, CheckpointId, Mode, Time};
 
-/// Decides when a task holds back channels, forwards the barrier and snapshots.
+/// Decides when a task holds back channels, forwards the barrier, snapshots, and saves records in
+/// flight.
 ///
 /// Records do not pass through here. The driver asks [`is_blocked`](Self::is_blocked) before it
-/// reads a channel, and reports only barriers, markers and ends of channels.
-#[derive(Clone, Debug)]
+/// reads a channel and [`is_recording`](Self::is_recording) when it has read a record, and reports
+/// only barriers, markers and ends of channels.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Aligner {
-    channels: Vec<Status>,
-    /// Channels that are neither [`Status::Arrived`] nor [`Status::Finished`].
-    open: usize,
+    channels: Channels,
     phase: Phase,
     over: Over,
     effects: VecDeque<Effect>,
 }
 
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+enum Phase {
+    Idle,
+    /// Before the cut.
+    Aligning {
+        barrier: Barrier,
+        /// When the first barrier arrived in order. One that only overtook holds nothing back.
+        first_at: Option<Time>,
+    },
+    /// After it.
+    Recording {
+        barrier: Barrier,
+        first_at: Time,
+    },
+}
+
 impl Aligner {
-    /// A machine for a task with `channels` inputs, none for a source. Barriers keep their place
-    /// among the records of these channels.
+    /// A machine for a task with `channels` inputs that barriers may overtake, none for a source.
     pub fn new(channels: usize) -> Self {
+        Self::with_channels(iter::repeat_n(Input::Overtakable, channels))
+    }
+
+    /// A machine for a task with these inputs, in the order of their [`Channel`] numbers.
+    pub fn with_channels(inputs: impl IntoIterator<Item = Input>) -> Self {
         Self {
-            channels: vec![Status::Open; channels],
-            open: channels,
+            channels: Channels::new(inputs),
             phase: Phase::Idle,
             over: Over::default(),
             effects: VecDeque::new(),
@@ -54,34 +90,45 @@ impl Aligner {
     pub fn handle(&mut self, now: Time, event: Event) -> Result<(), AlignError> {
         match event {
             Event::Triggered { barrier } => {
-                if self.joins(now, barrier) {
-                    self.complete_if_none_open(now);
+                if self.joins(barrier) {
+                    self.begin_at(now);
+                }
+            }
+            Event::Overtook { channel, barrier } => {
+                self.channels.check_overtakable(channel)?;
+                let checkpoint = barrier.checkpoint;
+                if !barrier.may_overtake() {
+                    return Err(AlignError::AlignedOvertook {
+                        channel,
+                        checkpoint,
+                    });
+                }
+                if self.joins(barrier) {
+                    self.overtook(channel, checkpoint);
                 }
             }
             Event::Barrier { channel, barrier } => {
-                self.check_readable(channel)?;
-                if self.joins(now, barrier) {
-                    self.channels[channel.0] = Status::Arrived;
-                    self.open -= 1;
-                    self.complete_if_none_open(now);
+                self.channels.check_readable(channel)?;
+                if self.joins(barrier) {
+                    self.begin_at(now);
+                    self.arrived(channel);
                 }
             }
             Event::Cancelled {
                 channel,
                 checkpoint,
             } => {
-                self.check_readable(channel)?;
+                self.channels.check_readable(channel)?;
                 self.give_up(checkpoint, AbortReason::Cancelled);
             }
             Event::Aborted { checkpoint } => self.give_up(checkpoint, AbortReason::Aborted),
             Event::Finished { channel } => {
-                self.check_readable(channel)?;
-                self.channels[channel.0] = Status::Finished;
-                self.open -= 1;
-                self.complete_if_none_open(now);
+                self.channels.check_readable(channel)?;
+                self.channels.set(channel, Status::Finished);
             }
             Event::Woke => {}
         }
+        self.advance(now);
         Ok(())
     }
 
@@ -90,32 +137,52 @@ impl Aligner {
         self.effects.pop_front()
     }
 
-    /// When to report [`Event::Woke`] at the latest. An aligned checkpoint waits without limit here:
-    /// its timeout is the coordinator's.
+    /// When to report [`Event::Woke`] at the latest: when the checkpoint in progress will have
+    /// waited long enough for its barriers to overtake.
+    ///
+    /// `None` for an aligned checkpoint: it waits without limit here, its timeout is the
+    /// coordinator's.
     pub fn deadline(&self) -> Option<Time> {
-        None
+        match self.phase {
+            Phase::Aligning { barrier, .. } => barrier.overtakes_at(),
+            Phase::Idle | Phase::Recording { .. } => None,
+        }
     }
 
-    /// Whether the driver must leave `channel` unread for now.
+    /// Whether the driver must leave `channel` unread for now. Its side lane it may read.
     ///
     /// # Panics
     ///
-    /// While a checkpoint is in progress, if the task has no such channel.
+    /// While a channel is blocked, if the task has no such channel.
     #[inline]
     pub fn is_blocked(&self, channel: Channel) -> bool {
-        matches!(self.phase, Phase::Aligning { .. }) && self.channels[channel.0] == Status::Arrived
+        self.channels.is_blocked(channel)
     }
 
-    /// The checkpoint in progress: the driver counts the bytes it processes meanwhile.
+    /// Whether a record that is read from `channel` now is in flight: besides being processed, it is
+    /// saved with the [`current`](Self::current) checkpoint.
+    ///
+    /// # Panics
+    ///
+    /// While a channel is recorded, if the task has no such channel.
+    #[inline]
+    pub fn is_recording(&self, channel: Channel) -> bool {
+        self.channels.is_recording(channel)
+    }
+
+    /// The checkpoint in progress, from its first barrier until it is acknowledged or given up. The
+    /// driver counts the bytes it processes meanwhile.
     #[inline]
     pub fn current(&self) -> Option<CheckpointId> {
         match self.phase {
             Phase::Idle => None,
-            Phase::Aligning { barrier, .. } => Some(barrier.checkpoint),
+            Phase::Aligning { barrier, .. } | Phase::Recording { barrier, .. } => {
+                Some(barrier.checkpoint)
+            }
         }
     }
 
-    /// The newest checkpoint that is over for this task: snapshotted or given up. Goes with the news
+    /// The newest checkpoint that is over for this task: acknowledged or given up. Goes with the news
     /// that the task has finished
     /// ([`Finished`](crate::coordinate::Event::Finished)).
     pub fn last(&self) -> Option<CheckpointId> {
@@ -123,43 +190,117 @@ impl Aligner {
     }
 
     /// Whether `barrier` counts: it belongs to the checkpoint in progress, which it may have begun.
-    fn joins(&mut self, now: Time, barrier: Barrier) -> bool {
+    fn joins(&mut self, barrier: Barrier) -> bool {
         let checkpoint = barrier.checkpoint;
         if self.over.contains(checkpoint) {
             return false;
         }
         match self.current() {
             Some(current) if checkpoint < current => return false, // F058: obsolete
-            Some(current) if checkpoint == current => return true,
+            Some(current) if checkpoint == current => {
+                self.follow(barrier);
+                return true;
+            }
             Some(current) => self.give_up(current, AbortReason::Subsumed),
             None => {}
         }
-        self.phase = Phase::Aligning {
-            barrier,
-            first_at: now,
-        };
+        let first_at = None;
+        self.phase = Phase::Aligning { barrier, first_at };
         true
     }
 
-    /// A finished channel has no more records before the barrier: it counts as arrived.
-    fn complete_if_none_open(&mut self, now: Time) {
-        let Phase::Aligning { barrier, first_at } = self.phase else {
-            return;
-        };
-        if self.open > 0 {
-            return;
+    /// Switches if upstream has (F052).
+    fn follow(&mut self, upstream: Barrier) {
+        if let Phase::Aligning { barrier, .. } = &mut self.phase
+            && matches!(barrier.mode, Mode::AlignedFor(_))
+            && upstream.mode == Mode::Unaligned
+        {
+            barrier.mode = Mode::Unaligned;
         }
-        let alignment = Alignment {
-            triggered_at: barrier.triggered_at,
-            first_at,
-            last_at: now,
+    }
+
+    fn begin_at(&mut self, now: Time) {
+        if let Phase::Aligning { first_at, .. } = &mut self.phase {
+            first_at.get_or_insert(now);
+        }
+    }
+
+    fn overtook(&mut self, channel: Channel, checkpoint: CheckpointId) {
+        match (self.phase, self.channels.status(channel)) {
+            (Phase::Aligning { .. }, Status::Open) => {
+                self.channels.set(channel, Status::Announced);
+            }
+            (Phase::Recording { .. }, Status::Recording) => {
+                self.channels.set(channel, Status::Open);
+                self.effects.push_back(Effect::Capture {
+                    checkpoint,
+                    channel,
+                });
+            }
+            _ => {} // Known already: in order, or by a note that came before.
+        }
+    }
+
+    fn arrived(&mut self, channel: Channel) {
+        let status = match self.phase {
+            Phase::Aligning { .. } => Status::Arrived,
+            Phase::Recording { .. } | Phase::Idle => Status::Open,
         };
+        self.channels.set(channel, status);
+    }
+
+    /// Does what is due by `now`, if anything.
+    fn advance(&mut self, now: Time) {
+        if let Phase::Aligning { barrier, first_at } = &mut self.phase {
+            if barrier.overtakes_at().is_some_and(|at| now >= at) {
+                barrier.mode = Mode::Unaligned;
+            }
+            let overtakes = barrier.mode == Mode::Unaligned && self.channels.may_be_overtaken();
+            if overtakes || self.channels.are_aligned() {
+                let (barrier, first_at) = (*barrier, first_at.unwrap_or(now));
+                return self.cut(now, barrier, first_at);
+            }
+        }
+        self.acknowledge_if_recorded(now);
+    }
+
+    fn cut(&mut self, now: Time, barrier: Barrier, first_at: Time) {
+        let checkpoint = barrier.checkpoint;
+        let effects = &mut self.effects;
         // The barrier first: tasks downstream align while this one snapshots.
-        self.effects.push_back(Effect::Forward(barrier));
-        self.effects
-            .push_back(Effect::Snapshot { barrier, alignment });
-        self.over.add_up_to(barrier.checkpoint);
-        self.go_idle();
+        effects.push_back(Effect::Forward(barrier));
+        effects.push_back(Effect::Snapshot(barrier));
+        let mut resumes = false;
+        self.channels.cut(|channel, outcome| match outcome {
+            AtCut::Nothing => {}
+            AtCut::Unblocked => resumes = true,
+            AtCut::Captured => effects.push_back(Effect::Capture {
+                checkpoint,
+                channel,
+            }),
+        });
+        self.phase = Phase::Recording { barrier, first_at };
+        self.acknowledge_if_recorded(now);
+        if resumes {
+            self.effects.push_back(Effect::Resume);
+        }
+    }
+
+    fn acknowledge_if_recorded(&mut self, now: Time) {
+        if let Phase::Recording { barrier, first_at } = self.phase
+            && self.channels.are_recorded()
+        {
+            self.over.add_up_to(barrier.checkpoint);
+            self.phase = Phase::Idle;
+            self.effects.push_back(Effect::Acknowledge {
+                checkpoint: barrier.checkpoint,
+                alignment: Alignment {
+                    triggered_at: barrier.triggered_at,
+                    first_at,
+                    last_at: now,
+                },
+            });
+        }
     }
 
     fn give_up(&mut self, checkpoint: CheckpointId, reason: AbortReason) {
@@ -167,49 +308,17 @@ impl Aligner {
             return;
         }
         self.over.add(checkpoint);
-        // Also if nothing of it was seen yet: downstream may be waiting for this task's barrier.
-        self.effects.push_back(Effect::ForwardCancel(checkpoint));
-        if self.current() == Some(checkpoint) {
-            self.effects.push_back(Effect::Abort { checkpoint, reason });
-            self.go_idle();
+        let is_current = self.current() == Some(checkpoint);
+        if !(is_current && matches!(self.phase, Phase::Recording { .. })) {
+            // Also if nothing of it was seen yet: downstream may be waiting for this task's barrier.
+            self.effects.push_back(Effect::ForwardCancel(checkpoint));
         }
-    }
-
-    fn go_idle(&mut self) {
-        self.phase = Phase::Idle;
-        let mut blocked = false;
-        for status in &mut self.channels {
-            if *status == Status::Arrived {
-                *status = Status::Open;
-                self.open += 1;
-                blocked = true;
+        if is_current {
+            self.effects.push_back(Effect::Abort { checkpoint, reason });
+            self.phase = Phase::Idle;
+            if self.channels.reset() {
+                self.effects.push_back(Effect::Resume);
             }
         }
-        if blocked {
-            self.effects.push_back(Effect::Resume);
-        }
     }
-
-    fn check_readable(&self, channel: Channel) -> Result<(), AlignError> {
-        match self.channels.get(channel.0) {
-            None => Err(AlignError::UnknownChannel { channel }),
-            Some(Status::Finished) => Err(AlignError::AfterFinish { channel }),
-            Some(Status::Arrived) => Err(AlignError::ReadWhileBlocked { channel }),
-            Some(Status::Open) => Ok(()),
-        }
-    }
-}
-
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Status {
-    Open,
-    /// The barrier of the checkpoint in progress is in.
-    Arrived,
-    Finished,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Phase {
-    Idle,
-    Aligning { barrier: Barrier, first_at: Time },
 }

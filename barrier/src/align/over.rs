@@ -15,7 +15,7 @@ use crate::CheckpointId;
 /// is still on its way may be given up with the aborted ones.
 const AHEAD_MAX: usize = 16;
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
 pub(super) struct Over {
     up_to: Option<CheckpointId>,
     ahead: BTreeSet<CheckpointId>,

@@ -2,14 +2,15 @@
 //!
 //! Records that came behind a barrier are processed while others are still missing, so they are in
 //! the snapshot *and* are read again after a recovery. In exchange a slow channel slows nobody, and
-//! several checkpoints may be in progress at once.
+//! several checkpoints may be in progress at once. Whatever their mode, they are taken as aligned ones
+//! and passed on as such: a snapshot that holds more than its share has no exact rest to save.
 //!
 //! Invariant: checkpoints in progress are ordered by id and are at most [`PENDING_MAX`].
 
 use alloc::{collections::VecDeque, vec, vec::Vec};
 
 use super::{AbortReason, AlignError, Alignment, Channel, Effect, Event, over::Over};
-use crate::{Barrier, CheckpointId, Time};
+use crate::{Barrier, CheckpointId, Mode, Time};
 
 /// How many checkpoints may be in progress at a task, as in Flink's `CheckpointBarrierTracker`. With
 /// one more the oldest is given up: its barriers must have been lost.
@@ -18,8 +19,10 @@ const PENDING_MAX: usize = 50;
 /// Decides when a task forwards the barrier and snapshots, without holding back anything.
 ///
 /// A drop-in for [`Aligner`](super::Aligner) with the weaker guarantee: after a recovery a record may
-/// be counted twice.
-#[derive(Clone, Debug)]
+/// be counted twice. In a task with the back edge of a loop ([`Feedback`](super::Input::Feedback)) use an
+/// `Aligner` also in an at-least-once job: its barrier comes back only after the cut, so a machine
+/// that counts barriers would wait for it forever.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Tracker {
     finished: Vec<bool>,
     pending: VecDeque<Pending>,
@@ -74,6 +77,8 @@ impl Tracker {
                 }
                 self.complete(now);
             }
+            // Nothing overtakes here: the driver will reach the barrier in order.
+            Event::Overtook { channel, .. } => self.check_readable(channel)?,
             Event::Woke => {}
         }
         Ok(())
@@ -89,6 +94,12 @@ impl Tracker {
         None
     }
 
+    /// Never: there is no record in flight that the snapshot may miss.
+    #[inline]
+    pub fn is_recording(&self, _: Channel) -> bool {
+        false
+    }
+
     /// Never: this is what at-least-once means.
     #[inline]
     pub fn is_blocked(&self, _: Channel) -> bool {
@@ -101,7 +112,7 @@ impl Tracker {
         self.pending.front().map(Pending::checkpoint)
     }
 
-    /// The newest checkpoint that is over for this task: snapshotted or given up. Goes with the news
+    /// The newest checkpoint that is over for this task: acknowledged or given up. Goes with the news
     /// that the task has finished
     /// ([`Finished`](crate::coordinate::Event::Finished)).
     pub fn last(&self) -> Option<CheckpointId> {
@@ -110,6 +121,7 @@ impl Tracker {
 
     /// The place of `barrier`'s checkpoint among those in progress, unless it is over.
     fn join(&mut self, now: Time, barrier: Barrier) -> Option<usize> {
+        let barrier = barrier.with_mode(Mode::Aligned);
         let checkpoint = barrier.checkpoint;
         if self.over.contains(checkpoint) {
             return None;
@@ -153,10 +165,15 @@ impl Tracker {
                 first_at,
                 last_at: now,
             };
-            self.effects.push_back(Effect::Forward(barrier));
-            self.effects
-                .push_back(Effect::Snapshot { barrier, alignment });
             self.over.add_up_to(barrier.checkpoint);
+            self.effects.extend([
+                Effect::Forward(barrier),
+                Effect::Snapshot(barrier),
+                Effect::Acknowledge {
+                    checkpoint: barrier.checkpoint,
+                    alignment,
+                },
+            ]);
         }
     }
 
@@ -200,7 +217,7 @@ impl Tracker {
     }
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
 struct Pending {
     barrier: Barrier,
     first_at: Time,

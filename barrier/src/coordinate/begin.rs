@@ -63,7 +63,7 @@ impl<R> Coordinator<R> {
     }
 
     fn has_room(&self) -> bool {
-        self.pending.len() < self.config.concurrent_max.max(1)
+        self.pending.len() < self.config.room()
     }
 
     fn may_pop_request(&self) -> bool {
@@ -88,8 +88,10 @@ impl<R> Coordinator<R> {
         }
         let barrier = Barrier {
             kind,
-            ..Barrier::checkpoint(self.next, now).then(then)
-        };
+            then,
+            ..Barrier::checkpoint(self.next, now)
+        }
+        .with_mode(self.config.mode);
         self.next = self.next.next();
         let deadline = now + self.config.timeout;
         let mut pending = Pending::new(barrier, origin, deadline, &self.tasks);

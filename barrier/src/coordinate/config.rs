@@ -2,10 +2,10 @@
 
 use core::time::Duration;
 
-use crate::{CheckpointId, Generation};
+use crate::{CheckpointId, Generation, Mode};
 
 /// How often a job checkpoints and what it puts up with.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub struct Config {
     /// From one periodic trigger to the next. `None`: only on request.
@@ -17,6 +17,11 @@ pub struct Config {
     pub min_pause: Duration,
     /// Checkpoints in progress at once, at least 1. Savepoints count but are not held back.
     pub concurrent_max: usize,
+    /// The mode of checkpoints. Savepoints and the job's last checkpoint are aligned in any case.
+    ///
+    /// Unless this is [`Mode::Aligned`], one checkpoint is in progress at a time, whatever
+    /// `concurrent_max` says: a task that records what one barrier overtook gives it up for a newer one.
+    pub mode: Mode,
     /// From the trigger to the last acknowledgement.
     pub timeout: Duration,
     /// Checkpoints that may fail in a row; with one more the job fails. Only real failures count:
@@ -32,7 +37,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// A checkpoint every `interval`, one at a time, with Flink's defaults for the rest: no pause,
+    /// An aligned checkpoint every `interval`, one at a time, with Flink's defaults for the rest: no pause,
     /// 10 minutes of timeout, no tolerable failure.
     pub const fn every(interval: Duration) -> Self {
         Self {
@@ -40,6 +45,7 @@ impl Config {
             initial_delay: interval,
             min_pause: Duration::ZERO,
             concurrent_max: 1,
+            mode: Mode::Aligned,
             timeout: Duration::from_secs(600),
             tolerable_failures: 0,
             requests_max: 1_000,
@@ -53,10 +59,18 @@ impl Config {
         config.interval = None;
         config
     }
+
+    /// Beyond it, a checkpoint waits for another one to end.
+    pub(super) fn room(&self) -> usize {
+        match self.mode {
+            Mode::Aligned => self.concurrent_max.max(1),
+            Mode::AlignedFor(_) | Mode::Unaligned => 1,
+        }
+    }
 }
 
 /// One execution attempt of a job, as the checkpoint log hands it out on take-over.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub struct Attempt {
     /// The fencing number. Acknowledgements of any other are not counted.

@@ -27,7 +27,7 @@ use crate::{Barrier, CheckpointId, Generation, Time, stats::TaskStats};
 ///
 /// One coordinator serves one attempt (one [`Generation`]); the next attempt gets a new one, so that
 /// nothing of the old one can count by mistake (case B15).
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Coordinator<R> {
     pub(super) config: Config,
     pub(super) generation: Generation,
@@ -46,7 +46,7 @@ pub struct Coordinator<R> {
     pub(super) effects: VecDeque<Effect<R>>,
 }
 
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(super) enum Phase {
     Active {
         /// When to try the final checkpoint again. `None`: it has not failed.

@@ -183,7 +183,7 @@ impl<R> Coordinator<R> {
 const DEAD_MAX: usize = 64;
 
 /// Checkpoints that came to nothing, so that what late acknowledgements bring for them is deleted.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
 pub(super) struct Dead(VecDeque<CheckpointId>);
 
 impl Dead {

@@ -3,7 +3,7 @@
 //! Only real failures count (F018): a checkpoint that was subsumed, or that a task could not join
 //! because it was finishing, says nothing about the job's health.
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub(super) struct Failures {
     in_a_row: u32,
     tolerable: u32,

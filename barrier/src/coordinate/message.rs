@@ -13,7 +13,7 @@ use crate::{
 /// Acknowledgements and declines may be lost, late or doubled. What a task has become
 /// ([`Running`](Self::Running) to [`Lost`](Self::Lost)) must reach the coordinator, in order for each
 /// task, and each [`Decision`] gets one answer.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum Event<R> {
     /// A task runs: restored, and able to take part in a checkpoint.
@@ -107,7 +107,7 @@ impl<R> Event<R> {
 }
 
 /// What the driver does next.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
 #[expect(
     clippy::exhaustive_enums,
     reason = "a driver that skips an effect loses a checkpoint or its files"
@@ -184,7 +184,7 @@ pub enum Effect<R> {
 }
 
 /// A checkpoint that is complete once this is durable.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub struct Decision<R> {
     /// The attempt that decides.
@@ -200,7 +200,7 @@ pub struct Decision<R> {
 }
 
 /// A task's part of a checkpoint.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[expect(
     clippy::exhaustive_structs,
     reason = "the driver hands reports back when a decision fails"

@@ -11,7 +11,7 @@ use crate::{
     stats::{AckedTask, CheckpointStats, TaskStats},
 };
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub(super) struct Pending<R> {
     pub(super) barrier: Barrier,
     pub(super) origin: Origin,
@@ -25,7 +25,7 @@ pub(super) struct Pending<R> {
 }
 
 /// Who wanted a checkpoint.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(super) enum Origin {
     Periodic,
     Request(RequestId),
@@ -33,7 +33,7 @@ pub(super) enum Origin {
     Final,
 }
 
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 enum Part {
     Awaited {
         /// Whether the task injects the barrier itself.

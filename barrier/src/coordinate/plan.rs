@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 /// A task of the [`Plan`], counted from 0 in the order of [`Plan::task`].
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 #[expect(
     clippy::exhaustive_structs,
     reason = "a task is its place in the plan and nothing else"
@@ -27,7 +27,7 @@ impl fmt::Display for TaskId {
 }
 
 /// The tasks of a job and who feeds whom.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
 pub struct Plan {
     inputs: Vec<Vec<TaskId>>,
     together: Vec<Vec<TaskId>>,

@@ -9,7 +9,7 @@ use super::TaskId;
 use crate::CheckpointId;
 
 /// Why a task does not deliver its part.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum Decline {
     /// It tried and failed. Counts as a failure.
@@ -19,7 +19,7 @@ pub enum Decline {
 }
 
 /// What is known about a decision that could not be stored.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[expect(
     clippy::exhaustive_enums,
     reason = "these are all answers to: may its files be deleted, may the job go on"
@@ -34,7 +34,7 @@ pub enum NotDurable {
 }
 
 /// Why a checkpoint was aborted.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum Abort {
     /// A task declined.
@@ -58,7 +58,7 @@ pub enum Abort {
 }
 
 /// Why a request did not lead to a checkpoint.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum Refusal {
     /// It was triggered and aborted.
@@ -84,7 +84,7 @@ pub enum Refusal {
 }
 
 /// Why an attempt cannot go on.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum JobFailure {
     /// A newer generation has taken over: this process stops, it does not restart the job.
@@ -112,7 +112,7 @@ pub enum JobFailure {
 }
 
 /// An event that cannot follow the ones before it: a bug in the driver.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum CoordinateError {
     /// The task had finished.

@@ -8,7 +8,7 @@ use alloc::{collections::VecDeque, vec::Vec};
 use crate::{Kind, Then};
 
 /// The caller's name for a request, to find its answer.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 #[expect(
     clippy::exhaustive_structs,
     reason = "a number of the caller's choice and nothing else"
@@ -16,7 +16,7 @@ use crate::{Kind, Then};
 pub struct RequestId(pub u64);
 
 /// A checkpoint asked for from outside. Each is answered exactly once.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub struct Request {
     /// Whom to answer.
@@ -67,7 +67,7 @@ impl Request {
 }
 
 /// Requests that wait, most important first.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub(super) struct Requests {
     waiting: VecDeque<Request>,
     max: usize,

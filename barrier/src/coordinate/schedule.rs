@@ -14,7 +14,7 @@ const INTERVAL_MIN: Duration = Duration::from_millis(1);
 /// The pause before a failed final checkpoint is tried again, for a job without an interval.
 const RETRY_DEFAULT: Duration = Duration::from_secs(1);
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub(super) struct Schedule {
     config: Config,
     /// When all tasks had begun to run, put off by each trigger. `None`: not yet.

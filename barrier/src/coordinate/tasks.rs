@@ -11,13 +11,13 @@ use alloc::{vec, vec::Vec};
 
 use super::{CoordinateError, Plan, TaskId};
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub(super) struct Tasks {
     pub(super) plan: Plan,
     states: Vec<State>,
 }
 
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub(super) enum State {
     Created,
     Running,

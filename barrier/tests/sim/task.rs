@@ -177,12 +177,15 @@ impl Task {
                     self.stopped |= barrier.then.is_stop();
                     forwarded = Some(barrier);
                 }
-                Effect::Snapshot { barrier, .. } => {
+                Effect::Snapshot(barrier) => {
                     assert_eq!(forwarded.take(), Some(barrier), "the barrier goes first");
                     out.serial += 1;
                     self.part.serial = out.serial;
-                    news.push(News::Snapshot(barrier.checkpoint, self.part.clone()));
                 }
+                Effect::Acknowledge { checkpoint, .. } => {
+                    news.push(News::Snapshot(checkpoint, self.part.clone()));
+                }
+                Effect::Capture { .. } => panic!("nothing overtakes here"),
                 Effect::ForwardCancel(checkpoint) => out.items.push(Item::Cancel(checkpoint)),
                 Effect::Abort { checkpoint, .. } => news.push(News::GaveUp(checkpoint)),
                 Effect::Resume => {}

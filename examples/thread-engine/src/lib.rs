@@ -257,11 +257,12 @@ fn work(
         }
         while let Some(effect) = aligner.poll() {
             let barrier = match effect {
-                align::Effect::Snapshot { barrier, .. } => barrier,
+                align::Effect::Snapshot(barrier) => barrier,
                 align::Effect::Abort { .. } => return Err("a checkpoint was given up".into()),
                 // Nothing is downstream, and `is_blocked` is asked anyway.
                 align::Effect::Forward(_) | align::Effect::ForwardCancel(_) => continue,
-                align::Effect::Resume => continue,
+                align::Effect::Resume | align::Effect::Acknowledge { .. } => continue,
+                align::Effect::Capture { .. } => unreachable!("checkpoints are aligned"),
             };
             let checkpoint = barrier.checkpoint;
             let flushed = block_on(writer.prepare(now(), checkpoint, barrier.then.into()))?;
