@@ -5,7 +5,7 @@
 
 mod coordinate;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use cutwater_barrier::{
     CheckpointId, Coordinator, Generation, Then,
@@ -54,7 +54,7 @@ pub(crate) struct Attempt {
     lifecycle: Vec<VecDeque<Event<Part>>>,
     requests: u64,
     open_requests: Vec<RequestId>,
-    last_triggered: Option<CheckpointId>,
+    triggered: BTreeSet<CheckpointId>,
     /// The newest checkpoint that the log says, or was asked to say, is committed.
     noted: Option<CheckpointId>,
     /// The last checkpoint, once all may hear of it.
@@ -117,7 +117,7 @@ impl Attempt {
             stored,
             requests: 0,
             open_requests: Vec::new(),
-            last_triggered: None,
+            triggered: BTreeSet::new(),
             noted: None,
             ending: None,
             has_ended: false,
@@ -127,15 +127,25 @@ impl Attempt {
 
     /// Somebody does something.
     pub(crate) fn step(&mut self, env: &mut Env) -> Option<Over> {
-        match env.random.below(100) {
-            0..60 => self.some_task_works(env),
-            60..68 => self.some_report_arrives(env),
-            68..76 => self.some_notice_arrives(env),
-            76..80 => self.some_upload_goes_on(env),
-            80..86 => self.keeper_goes_on(env),
-            86..92 => self.some_committer_goes_on(env),
+        let first = match env.random.below(100) {
+            0..50 => 0,
+            50..60 => 1,
+            60..70 => 2,
+            70..75 => 3,
+            75..85 => 4,
+            85..92 => 5,
+            _ => 6,
+        };
+        let mut turns = (first..7).chain(0..first);
+        env.is_idle = !turns.any(|turn| match turn {
+            0 => self.some_task_works(env),
+            1 => self.some_report_arrives(env),
+            2 => self.some_notice_arrives(env),
+            3 => self.some_upload_goes_on(env),
+            4 => self.keeper_goes_on(env),
+            5 => self.some_committer_goes_on(env),
             _ => self.some_news_arrive(env),
-        }
+        });
         if self.coordinator.deadline().is_some_and(|at| at <= env.now) {
             self.tell(env, Event::Woke);
         }
@@ -158,9 +168,9 @@ impl Attempt {
     // Tasks
 
     /// Makes the tasks, once nothing of older generations can interfere.
-    fn open(&mut self, env: &mut Env) {
+    fn open(&mut self, env: &mut Env) -> bool {
         if !self.committers.values().all(Committing::is_ready) {
-            return;
+            return false;
         }
         let beginnings = restore::beginnings(&env.job, &self.layout, self.stored.as_ref());
         let mut finished = Vec::new();
@@ -181,6 +191,7 @@ impl Attempt {
         for number in finished {
             self.with_task(env, number, |task, at| task.send_end(at));
         }
+        true
     }
 
     fn writer(&self, env: &Env, task: usize) -> Option<ExternalWriter> {
@@ -195,18 +206,19 @@ impl Attempt {
         Some(at_once(sink.writer(context, Vec::new())).expect("it opens nothing yet"))
     }
 
-    fn some_task_works(&mut self, env: &mut Env) {
+    fn some_task_works(&mut self, env: &mut Env) -> bool {
         if self.tasks.is_empty() {
-            self.open(env);
-        } else {
-            let number = env.random.index(self.tasks.len());
-            self.with_task(env, number, Task::work);
+            return self.open(env);
         }
+        let count = self.tasks.len();
+        let first = env.random.index(count);
+        let mut numbers = (first..first + count).map(|number| number % count);
+        numbers.any(|number| self.with_task(env, number, Task::work))
     }
 
-    fn some_notice_arrives(&mut self, env: &mut Env) {
+    fn some_notice_arrives(&mut self, env: &mut Env) -> bool {
         if self.notices.is_empty() {
-            return;
+            return false;
         }
         let (number, notice) = self.notices.swap_remove(env.random.index(self.notices.len()));
         if env.random.percent(env.faults.doubled) {
@@ -215,9 +227,10 @@ impl Attempt {
         }
         if env.random.percent(env.faults.lost) {
             env.coverage.count("messages lost");
-            return;
+            return true;
         }
         self.with_task(env, number, |task, at| task.hear(notice, at));
+        true
     }
 
     fn notify_all(&mut self, notice: Notice) {
@@ -226,12 +239,12 @@ impl Attempt {
     }
 
     /// Has a task do something, and passes on what it tells.
-    fn with_task(
+    fn with_task<T>(
         &mut self,
         env: &mut Env,
         number: usize,
-        act: impl FnOnce(&mut Task, &mut Surroundings<'_>),
-    ) {
+        act: impl FnOnce(&mut Task, &mut Surroundings<'_>) -> T,
+    ) -> T {
         let is_head = env.job.feedback().is_some_and(|edge| edge.to == self.tasks[number].operator());
         let loop_is_over = is_head
             && self.tasks[number].has_no_more_input()
@@ -244,10 +257,11 @@ impl Attempt {
             news: &mut news,
             loop_is_over,
         };
-        act(&mut self.tasks[number], &mut at);
+        let done = act(&mut self.tasks[number], &mut at);
         for news in news {
             self.pass_on(env, TaskId(number), news);
         }
+        done
     }
 
     fn pass_on(&mut self, env: &mut Env, task: TaskId, news: News) {
@@ -263,7 +277,8 @@ impl Attempt {
                 let seat = &self.layout.tasks[task.0];
                 let groups = self.layout.assignments[seat.operator].groups(seat.subtask);
                 let whose = (seat.operator, seat.subtask);
-                env.coverage.add("records in flight taken", frozen.in_flight.len());
+                let in_flight = frozen.in_flight.values().map(Vec::len).sum();
+                env.coverage.add("records in flight taken", in_flight);
                 let storing = stored::store(self.files.clone(), checkpoint, whose, groups, frozen);
                 self.uploads.push(Upload {
                     task,
@@ -306,13 +321,13 @@ impl Attempt {
 
     // The store and the external system
 
-    fn some_upload_goes_on(&mut self, env: &mut Env) {
+    fn some_upload_goes_on(&mut self, env: &mut Env) -> bool {
         if self.uploads.is_empty() {
-            return;
+            return false;
         }
         let index = env.random.index(self.uploads.len());
         let Some(done) = self.uploads[index].doing.step() else {
-            return;
+            return true;
         };
         let upload = self.uploads.swap_remove(index);
         let (task, checkpoint) = (upload.task, upload.checkpoint);
@@ -326,11 +341,15 @@ impl Attempt {
             }),
             Err(_) => self.decline(task, checkpoint, Decline::Failed),
         }
+        true
     }
 
-    fn keeper_goes_on(&mut self, env: &mut Env) {
+    fn keeper_goes_on(&mut self, env: &mut Env) -> bool {
+        if self.keeper.is_idle() {
+            return false;
+        }
         let Some(kept) = self.keeper.step() else {
-            return;
+            return true;
         };
         env.note(|| format!("the log: {}", brief(&kept)));
         env.audit();
@@ -360,14 +379,14 @@ impl Attempt {
             Kept::Fenced => self.end(Over::Fenced),
             Kept::Failed => self.end(Over::Failed),
         }
+        true
     }
 
-    fn some_committer_goes_on(&mut self, env: &mut Env) {
-        if self.committers.is_empty() {
-            return;
-        }
-        let index = env.random.index(self.committers.len());
-        let committer = self.committers.values_mut().nth(index).expect("drawn from them");
+    fn some_committer_goes_on(&mut self, env: &mut Env) -> bool {
+        let mut busy = self.committers.values_mut();
+        let Some(committer) = busy.find(|committer| committer.is_busy(env.now)) else {
+            return false;
+        };
         match committer.step(env.now) {
             None => {}
             Some(Progress::AllCommitted) => {
@@ -384,6 +403,7 @@ impl Attempt {
             Some(Progress::Failed(Failure::Fenced { .. })) => self.end(Over::Fenced),
             Some(Progress::Failed(_)) => self.end(Over::Failed),
         }
+        true
     }
 }
 

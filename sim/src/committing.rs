@@ -22,6 +22,8 @@ pub(crate) struct Committing {
     /// At home while no call is out.
     committer: Option<ExternalCommitter>,
     call: Option<Doing<(ExternalCommitter, CallId, Reply)>>,
+    /// Whether the machine may have something to say.
+    has_effects: bool,
     /// The newest checkpoint of which all is committed.
     pub(crate) committed: Option<CheckpointId>,
 }
@@ -50,6 +52,7 @@ impl Committing {
             machine: Machine::new(generation, sink.guarantee(), retry, restored),
             committer: Some(committer),
             call: None,
+            has_effects: true,
             committed: None,
         }
     }
@@ -58,10 +61,16 @@ impl Committing {
         self.machine.is_ready()
     }
 
+    /// Whether there is something to go on with.
+    pub(crate) fn is_busy(&self, now: Time) -> bool {
+        self.has_effects || self.call.is_some() || self.machine.deadline().is_some_and(|at| at <= now)
+    }
+
     pub(crate) fn handle(&mut self, now: Time, event: Event) {
         self.machine
             .handle(now, event)
             .expect("the simulated engine drives it right");
+        self.has_effects = true;
     }
 
     pub(crate) fn seal(&mut self, checkpoint: CheckpointId) -> Vec<Prepared> {
@@ -79,7 +88,9 @@ impl Committing {
         } else if self.machine.deadline().is_some_and(|at| at <= now) {
             self.handle(now, Event::Woke);
         }
-        match self.machine.poll()? {
+        let effect = self.machine.poll();
+        self.has_effects = effect.is_some();
+        match effect? {
             Effect::Call(id, call) => {
                 let mut committer = self.committer.take().expect("one call is out at a time");
                 self.call = Some(Doing::new(async move {

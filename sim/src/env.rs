@@ -13,6 +13,8 @@ pub(crate) struct Env {
     pub(crate) job: Job,
     pub(crate) random: Random,
     pub(crate) now: Time,
+    /// The step just made was none: whoever is there waits for a time.
+    pub(crate) is_idle: bool,
     pub(crate) faults: Faults,
     pub(crate) blobs: Stepped,
     pub(crate) external: External,
@@ -37,6 +39,7 @@ impl Env {
             job,
             random,
             now: Time::ZERO,
+            is_idle: false,
             faults,
             blobs: Stepped(blobs),
             coverage: Coverage::default(),

@@ -37,11 +37,11 @@ impl Faults {
             store_of_1000: random.pick(&[0, 5, 30]),
             external: random.pick(&[0, 10, 40]),
             slow: random.pick(&[0, 20, 50]),
-            crashes_max: random.below(4),
+            crashes_max: random.below(5),
             zombies: random.pick(&[0, 50]),
             tasks: random.pick(&[0, 50]),
             requests_of_1000: random.pick(&[0, 2, 6]),
-            until: 300 + random.below(1_200),
+            until: 300 + random.below(2_000),
         }
     }
 

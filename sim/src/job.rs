@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use cutwater_barrier::coordinate::Config;
+use cutwater_barrier::{Mode, coordinate::Config};
 
 use crate::{
     random::Random,
@@ -105,6 +105,11 @@ impl Job {
             batch: 1 + random.index(3),
             seen: Vec::new(),
         };
+        if job.exactly_once {
+            let timeout = Duration::from_millis(random.below(40));
+            let modes = [Mode::Aligned, Mode::AlignedFor(timeout), Mode::Unaligned];
+            job.config.mode = random.pick(&modes);
+        }
         job.draw_operators(random);
         job.draw_loop(random);
         job.number_slots();
@@ -201,6 +206,7 @@ impl Job {
         heads.retain(|head| middle.contains(head));
         heads.push(from);
         let to = random.pick(&heads);
+        self.config.concurrent_max = 1; // As `Input::Feedback` asks.
         for operator in [from, to] {
             self.operators[operator].finishes_early = false;
         }
@@ -228,7 +234,7 @@ impl Job {
             if self.operators[operator].role == Role::Source {
                 self.operators[operator].finishes_early &= bounded;
                 for _ in 0..=random.index(3) {
-                    let records = u16::try_from(random.below(16)).expect("below 16");
+                    let records = u16::try_from(random.below(40)).expect("below 40");
                     let records = bounded.then_some(records);
                     self.splits.push(Split { operator, records });
                 }
@@ -287,12 +293,12 @@ impl Job {
 }
 
 /// How many of a hundred jobs with a middle have a loop.
-const LOOPS: u64 = 0;
+const LOOPS: u64 = 35;
 
 fn config(random: &mut Random) -> Config {
-    let mut config = Config::every(Duration::from_millis(10 + random.below(40)));
-    config.initial_delay = Duration::from_millis(random.below(20));
-    config.min_pause = Duration::from_millis(random.below(20));
+    let mut config = Config::every(Duration::from_millis(3 + random.below(20)));
+    config.initial_delay = Duration::from_millis(random.below(10));
+    config.min_pause = Duration::from_millis(random.below(8));
     config.concurrent_max = 1 + random.index(2);
     config.timeout = Duration::from_millis(60 + random.below(200));
     config.tolerable_failures = random.pick(&[0, 3, 1_000]);

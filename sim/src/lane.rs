@@ -45,10 +45,9 @@ impl Lane {
         moved
     }
 
-    /// Sends a barrier that overtakes: its place is behind the batch, whether there is room or not.
-    pub(crate) fn overtake(&mut self, barrier: Barrier) {
-        self.items.append(&mut self.batch);
-        self.items.push_back(Item::Barrier(barrier));
+    /// Sends a barrier that overtakes, or may later: its place is behind the batch.
+    pub(crate) fn announce(&mut self, barrier: Barrier) {
+        self.batch.push_back(Item::Barrier(barrier));
         self.notes.push_back(barrier);
     }
 
@@ -76,6 +75,7 @@ impl Lane {
 
     /// The records before the place of `checkpoint`'s barrier, which is taken out. The records stay.
     pub(crate) fn capture(&mut self, checkpoint: CheckpointId) -> Vec<Record> {
+        self.flush(usize::MAX); // A barrier that may overtake waits for room like any other.
         let is_it = |item: &Item| matches!(item, Item::Barrier(b) if b.checkpoint == checkpoint);
         let place = self.items.iter().position(is_it);
         let place = place.expect("an announced barrier keeps its place until it is read or captured");

@@ -39,7 +39,7 @@ pub(crate) struct Channel {
 impl Layout {
     /// `restored` are the assignments of the attempt before, if there was one.
     pub(crate) fn draw(job: &Job, random: &mut Random, restored: Option<&[Assignment]>) -> Self {
-        let rescale = restored.is_none() || random.percent(40);
+        let rescale = restored.is_none() || random.percent(60);
         let slots: Vec<u16> = (0..job.slots)
             .map(|_| random.pick(&[1, 1, 2, 2, 2, 3, 4]))
             .collect();

@@ -65,7 +65,7 @@ impl Ledger {
         let new = store.list().filter(|completed| self.newest < Some(completed.checkpoint));
         let new: Vec<CheckpointId> = new.map(|completed| completed.checkpoint).collect();
         for checkpoint in new {
-            let stored = load(&store, checkpoint);
+            let stored = load(job, &store, checkpoint);
             assert!(
                 self.generation <= Some(stored.generation),
                 "checkpoint {checkpoint} of generation {} was completed after one of a newer generation",
@@ -89,23 +89,17 @@ impl Ledger {
     }
 
     /// Checks the output of a job that has ended: what its last checkpoint covers is visible.
-    pub(crate) fn end(&self, job: &Job, external: &External, has_read_all: bool) {
+    pub(crate) fn end(&self, job: &Job, external: &External) {
         let store = self.store.as_ref().expect("audited before");
         let newest = self.newest.expect("a job ends with a checkpoint");
-        let stored = load(store, newest);
-        if has_read_all {
-            let positions = positions(job, &stored);
-            for (split, position) in job.splits.iter().zip(positions) {
-                assert_eq!(Some(position), split.records, "all input was read");
-            }
-        }
+        let stored = load(job, store, newest);
         check(job, external, &stored, false);
     }
 }
 
-fn load(store: &CheckpointStore, checkpoint: CheckpointId) -> Stored {
+fn load(job: &Job, store: &CheckpointStore, checkpoint: CheckpointId) -> Stored {
     let metadata = at_once(store.load(checkpoint)).expect("a completed checkpoint is intact");
-    at_once(stored::read(store, &metadata)).expect("a completed checkpoint is intact")
+    at_once(stored::read(store, &metadata, job.edges.len())).expect("a completed checkpoint is intact")
 }
 
 /// The transactions that a checkpoint names.
@@ -131,24 +125,26 @@ fn check(job: &Job, external: &External, stored: &Stored, is_named_output: bool)
     let checkpoint = stored.checkpoint;
     let positions = positions(job, stored);
     let mut found = Tally::new(job);
+    for (&(edge, _), records) in &stored.in_flight {
+        let edge = &job.edges[edge];
+        assert!(
+            !edge.exchange.is_strict(),
+            "an edge that cannot be re-routed carries channel state in checkpoint {checkpoint}"
+        );
+        assert!(
+            stored.kind == Kind::Checkpoint || edge.feedback,
+            "savepoint {checkpoint} carries channel state"
+        );
+        for record in records {
+            for (operator, &times) in job.seen(edge.to, record.laps).iter().enumerate() {
+                found.add(operator, record.id, times);
+            }
+        }
+    }
     for (number, operator) in stored.operators.iter().enumerate() {
         for subtask in &operator.subtasks {
             for (&id, &times) in subtask.counts.values().flatten() {
                 found.add(number, id, times);
-            }
-            for &(edge, record) in &subtask.in_flight {
-                let edge = &job.edges[usize::from(edge)];
-                assert!(
-                    !edge.exchange.is_strict(),
-                    "an edge that cannot be re-routed carries channel state in checkpoint {checkpoint}"
-                );
-                assert!(
-                    stored.kind == Kind::Checkpoint || edge.feedback,
-                    "savepoint {checkpoint} carries channel state"
-                );
-                for (operator, &times) in job.seen(edge.to, record.laps).iter().enumerate() {
-                    found.add(operator, record.id, times);
-                }
             }
         }
         if job.operators[number].role == Role::Sink {

@@ -1,4 +1,28 @@
-//! Whole jobs from a seed.
+//! Whole jobs from a seed: random graphs, random faults, and a ledger that believes nobody.
+//!
+//! Everything that decides is the code that ships: `barrier::Aligner` and `Tracker` in each task,
+//! `barrier::Coordinator` and `sink_2pc::Machine` beside them, `storage::CheckpointStore` on a store
+//! that fails, key groups that move. What drives them is here, and is an engine in miniature: whoever
+//! builds one can read it as an example.
+//!
+//! | concept | where | drives |
+//! |---|---|---|
+//! | the job, its tasks and channels | `job`, `layout`, `lane`, `record` | key groups |
+//! | a task | `task` | aligner, tracker |
+//! | an attempt in one process | `attempt`, `process` | coordinator |
+//! | the log, the files | `keeper`, `stored`, `restore` | checkpoint store |
+//! | a sink and what it writes to | `committing`, `external` | committer machine |
+//! | what goes wrong, and what is right | `faults`, `ledger` | |
+//!
+//! One run is one [`World`](world::World): it takes one random step after the other, on a virtual clock.
+//! At some step the faults stop, and the job has to come to its end. The properties:
+//!
+//! - **ledger**: each record exactly once in every completed checkpoint and in the output (with
+//!   at-least-once at least once); nothing is visible that no completed checkpoint names;
+//! - **liveness**: a job ends within a bounded number of steps after the last fault;
+//! - **order**: checkpoint ids increase, and so do generations in the log; every request is answered;
+//! - **channel state**: none on edges that cannot be re-routed, none in savepoints (but from loops);
+//! - **bounds**: no channel holds more than its bound, a batch, and the barriers under way.
 
 mod attempt;
 mod committing;
@@ -15,48 +39,12 @@ mod process;
 mod random;
 mod record;
 mod restore;
+mod run;
 mod stepped;
 mod stored;
 mod task;
 mod trace;
 mod world;
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
 pub use coverage::Coverage;
-
-/// Runs one seed.
-///
-/// # Errors
-///
-/// With a transcript.
-pub fn run(seed: u64) -> Result<Coverage, Failure> {
-    run_traced(seed, trace::Trace::new(false)).or_else(|_| run_traced(seed, trace::Trace::new(true)))
-}
-
-fn run_traced(seed: u64, trace: trace::Trace) -> Result<Coverage, Failure> {
-    let mut world = world::World::new(seed, trace);
-    match catch_unwind(AssertUnwindSafe(|| world.run())) {
-        Ok(()) => Ok(world.into_coverage()),
-        Err(payload) => {
-            let text = payload.downcast_ref::<String>().cloned();
-            let text = text.or_else(|| payload.downcast_ref::<&str>().map(|s| (*s).to_owned()));
-            Err(Failure {
-                seed,
-                what: text.unwrap_or_default(),
-                transcript: world.env.trace.to_string(),
-            })
-        }
-    }
-}
-
-/// A property did not hold.
-#[derive(Debug)]
-pub struct Failure {
-    /// How to see it again.
-    pub seed: u64,
-    /// What did not hold.
-    pub what: String,
-    /// The last events.
-    pub transcript: String,
-}
+pub use run::{Failure, Outcome, Seeds, run, simulate, transcript};

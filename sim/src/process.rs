@@ -49,11 +49,11 @@ pub(crate) struct Recovered {
     pub(crate) stored: Option<Stored>,
 }
 
-async fn recover(blobs: Stepped, options: Options) -> Result<Recovered> {
+async fn recover(blobs: Stepped, options: Options, edges: usize) -> Result<Recovered> {
     let mut store = CheckpointStore::open(blobs, options).await?;
     let term = store.take_over().await?;
     let stored = match store.load_latest().await? {
-        Some(metadata) => Some(stored::read(&store, &metadata).await?),
+        Some(metadata) => Some(stored::read(&store, &metadata, edges).await?),
         None => None,
     };
     Ok(Recovered {
@@ -73,7 +73,7 @@ impl Process {
         env.note(|| format!("process {number} starts"));
         Self {
             number,
-            stage: Stage::Starting(Doing::new(recover(env.blobs.clone(), options))),
+            stage: Stage::Starting(Doing::new(recover(env.blobs.clone(), options, env.job.edges.len()))),
         }
     }
 

@@ -8,7 +8,7 @@ use crate::{
     job::{Exchange, Job},
     layout::Layout,
     record::Record,
-    stored::{Counts, InFlight, Stored, StoredOperator},
+    stored::{ChannelName, Counts, Stored},
 };
 
 /// A task's beginning.
@@ -17,7 +17,7 @@ pub(crate) struct Beginning {
     pub(crate) counts: Counts,
     pub(crate) positions: BTreeMap<u8, u16>,
     /// To be processed before anything is read.
-    pub(crate) in_flight: VecDeque<InFlight>,
+    pub(crate) in_flight: VecDeque<(ChannelName, Record)>,
     pub(crate) finished: bool,
 }
 
@@ -31,7 +31,7 @@ pub(crate) fn beginnings(job: &Job, layout: &Layout, stored: Option<&Stored>) ->
             all[tasks[place % tasks.len()]].positions.insert(split, position);
         }
         if let Some(stored) = stored {
-            restore(job, layout, operator, &stored.operators[operator], &tasks, &mut all);
+            restore(job, layout, operator, stored, &tasks, &mut all);
         }
     }
     all
@@ -53,10 +53,11 @@ fn restore(
     job: &Job,
     layout: &Layout,
     operator: usize,
-    old: &StoredOperator,
+    stored: &Stored,
     tasks: &[usize],
     all: &mut [Beginning],
 ) {
+    let old = &stored.operators[operator];
     let assignment = &layout.assignments[operator];
     let plan = RescalePlan::new(&old.groups, assignment).expect("an assignment of this job");
     for (subtask, &task) in (0..).zip(tasks) {
@@ -69,9 +70,11 @@ fn restore(
         }
     }
     let mut turn = 0;
-    for in_flight in old.subtasks.iter().flat_map(|subtask| &subtask.in_flight) {
-        let owner = reroute(job, layout, operator, *in_flight, &mut turn);
-        all[tasks[owner]].in_flight.push_back(*in_flight);
+    for (&(edge, from), records) in &stored.in_flight {
+        for &record in records.iter().filter(|_| job.edges[edge].to == operator) {
+            let owner = reroute(job, layout, edge, record, &mut turn);
+            all[tasks[owner]].in_flight.push_back(((edge, from), record));
+        }
     }
     if old.subtasks.len() == tasks.len() {
         for (&task, subtask) in tasks.iter().zip(&old.subtasks) {
@@ -91,18 +94,13 @@ fn has_no_input(job: &Job, layout: &Layout, task: usize, all: &[Beginning]) -> b
 }
 
 /// The subtask that takes over a record: the owner of its key, or whoever's turn it is.
-fn reroute(
-    job: &Job,
-    layout: &Layout,
-    operator: usize,
-    (edge, record): (u8, Record),
-    turn: &mut usize,
-) -> usize {
-    match job.edges[usize::from(edge)].exchange {
-        Exchange::Keyed => usize::from(layout.owner(operator, record)),
+fn reroute(job: &Job, layout: &Layout, edge: usize, record: Record, turn: &mut usize) -> usize {
+    let edge = &job.edges[edge];
+    match edge.exchange {
+        Exchange::Keyed => usize::from(layout.owner(edge.to, record)),
         Exchange::Rebalance => {
             *turn += 1;
-            *turn % usize::from(layout.parallelism(operator))
+            *turn % usize::from(layout.parallelism(edge.to))
         }
         Exchange::Forward | Exchange::Broadcast => {
             unreachable!("an edge that cannot be re-routed carries no channel state")

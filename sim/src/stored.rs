@@ -7,8 +7,8 @@ use cutwater_barrier::{CheckpointId, Generation, Kind, coordinate::Decision};
 use cutwater_keygroups::{Grouping, KeyGroup, KeyGroupSet};
 use cutwater_sink_2pc::Prepared;
 use cutwater_storage::{
-    CheckpointStore, KeyedHandle, Metadata, Operator, PreparedTransaction, Result, StateFiles,
-    Subtask,
+    ChannelState, CheckpointStore, InFlight as InFlightSection, KeyedHandle, Metadata, Operator,
+    PreparedTransaction, Result, StateFiles, Subtask,
 };
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -21,8 +21,11 @@ use crate::{
 /// How often each record was seen, by key group.
 pub(crate) type Counts = BTreeMap<KeyGroup, BTreeMap<Id, u16>>;
 
-/// A record that was on its way, and the edge it was on.
-pub(crate) type InFlight = (u8, Record);
+/// A channel across attempts: its edge, and the subtask that sent.
+pub(crate) type ChannelName = (usize, u16);
+
+/// Records on their way, of each channel in the order in which they were sent.
+pub(crate) type InFlight = BTreeMap<ChannelName, Vec<Record>>;
 
 /// What a task fixed at its cut, before anything of it is stored.
 #[derive(Clone, Debug, Default)]
@@ -30,8 +33,8 @@ pub(crate) struct Frozen {
     pub(crate) counts: Counts,
     /// Of each split it reads, the next record.
     pub(crate) positions: Vec<(u8, u16)>,
-    /// Channel state, in order.
-    pub(crate) in_flight: Vec<InFlight>,
+    /// Channel state.
+    pub(crate) in_flight: InFlight,
     pub(crate) prepared: Vec<Prepared>,
 }
 
@@ -39,6 +42,7 @@ pub(crate) struct Frozen {
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Part {
     pub(crate) subtask: Subtask,
+    pub(crate) in_flight: Option<ChannelState>,
     pub(crate) prepared: Vec<Prepared>,
 }
 
@@ -47,8 +51,9 @@ pub(crate) fn uid(operator: usize) -> String {
     format!("operator-{operator}")
 }
 
-const COUNTS: &str = "counts";
-const IN_FLIGHT: &str = "in-flight";
+fn edge_name(edge: usize) -> String {
+    format!("edge-{edge}")
+}
 
 /// Writes a part's files.
 pub(crate) async fn store(
@@ -58,33 +63,30 @@ pub(crate) async fn store(
     groups: KeyGroupSet,
     frozen: Frozen,
 ) -> Result<Part> {
-    let mut written = Vec::new();
-    let plain: Vec<(u16, Vec<(Id, u16)>)> = frozen
-        .counts
-        .iter()
-        .map(|(group, counts)| (group.get(), counts.iter().map(|(&id, &n)| (id, n)).collect()))
-        .collect();
     let uid = uid(operator);
-    for (name, bytes) in [
-        (COUNTS, (!plain.is_empty()).then(|| encode(&plain))),
-        (
-            IN_FLIGHT,
-            (!frozen.in_flight.is_empty()).then(|| encode(&frozen.in_flight)),
-        ),
-    ] {
-        if let Some(bytes) = bytes {
-            written.push(files.store(checkpoint, &uid, subtask, name, bytes).await?);
-        }
-    }
     let mut part = Part {
         subtask: Subtask::default(),
+        in_flight: None,
         prepared: frozen.prepared,
     };
     part.subtask.source = encode(&frozen.positions);
-    if !written.is_empty() {
-        let handle = KeyedHandle::new(groups.ranges().to_vec(), Bytes::new(), written);
+    if !frozen.counts.is_empty() {
+        let plain = |(group, counts): (&KeyGroup, &BTreeMap<Id, u16>)| (group.get(), counts.clone());
+        let plain: BTreeMap<u16, BTreeMap<Id, u16>> = frozen.counts.iter().map(plain).collect();
+        let bytes = encode(&plain);
+        let file = files.store(checkpoint, &uid, subtask, "counts", bytes).await?;
+        let handle = KeyedHandle::new(groups.ranges().to_vec(), Bytes::new(), vec![file]);
         part.subtask.keyed.push(handle);
     }
+    let mut in_flight = files.channel_state(checkpoint, &uid, subtask);
+    for ((edge, from), records) in frozen.in_flight {
+        let count = records.len() as u64;
+        in_flight.channel(InFlightSection::new(edge_name(edge), "record", from, subtask, count));
+        for record in records {
+            in_flight.write(encode(&record)).await?;
+        }
+    }
+    part.in_flight = in_flight.finish().await?;
     Ok(part)
 }
 
@@ -97,12 +99,14 @@ pub(crate) fn metadata(
 ) -> Metadata {
     let barrier = decision.barrier;
     let mut metadata = Metadata::new("sim", barrier.checkpoint, decision.generation, barrier.kind);
+    metadata.mode = barrier.mode;
     let mut subtasks: Vec<Subtask> = vec![Subtask::default(); layout.tasks.len()];
     for task in &decision.finished {
         subtasks[task.0].finished = true;
     }
     for report in &decision.reports {
         subtasks[report.task.0] = report.part.subtask.clone();
+        metadata.channels.extend(report.part.in_flight.clone());
     }
     for (number, assignment) in layout.assignments.iter().enumerate() {
         let mut operator = Operator::keyed(uid(number), assignment, Grouping::Xxh64);
@@ -128,6 +132,7 @@ pub(crate) struct Stored {
     pub(crate) generation: Generation,
     pub(crate) kind: Kind,
     pub(crate) operators: Vec<StoredOperator>,
+    pub(crate) in_flight: InFlight,
 }
 
 #[derive(Clone, Debug)]
@@ -142,11 +147,14 @@ pub(crate) struct StoredSubtask {
     pub(crate) finished: bool,
     pub(crate) counts: Counts,
     pub(crate) positions: Vec<(u8, u16)>,
-    pub(crate) in_flight: Vec<InFlight>,
 }
 
 /// Reads everything that a checkpoint names.
-pub(crate) async fn read(store: &CheckpointStore, metadata: &Metadata) -> Result<Stored> {
+pub(crate) async fn read(
+    store: &CheckpointStore,
+    metadata: &Metadata,
+    edges: usize,
+) -> Result<Stored> {
     let mut operators = Vec::new();
     for number in 0..metadata.operators.len() {
         let operator = &metadata.operators[&uid(number)];
@@ -165,11 +173,25 @@ pub(crate) async fn read(store: &CheckpointStore, metadata: &Metadata) -> Result
                 .collect(),
         });
     }
+    let mut in_flight = InFlight::new();
+    for edge in 0..edges {
+        for (file, section) in metadata.in_flight(&edge_name(edge)) {
+            let bytes = store.read(file, section.range.clone()).await?;
+            let mut rest = &bytes[..];
+            let records = in_flight.entry((edge, section.from)).or_default();
+            for _ in 0..section.records {
+                let (record, after) = postcard::take_from_bytes(rest).expect("written by `store`");
+                records.push(record);
+                rest = after;
+            }
+        }
+    }
     Ok(Stored {
         checkpoint: metadata.checkpoint,
         generation: metadata.generation,
         kind: metadata.kind,
         operators,
+        in_flight,
     })
 }
 
@@ -182,16 +204,10 @@ async fn read_subtask(store: &CheckpointStore, subtask: &Subtask) -> Result<Stor
         read.positions = decode(&subtask.source);
     }
     for file in subtask.keyed.iter().flat_map(|handle| &handle.files) {
-        let bytes = store.read(file, 0..file.length).await?;
-        if file.name == COUNTS {
-            let plain: Vec<(u16, Vec<(Id, u16)>)> = decode(&bytes);
-            let groups = plain.into_iter();
-            read.counts = groups
-                .map(|(group, counts)| (KeyGroup::new(group), counts.into_iter().collect()))
-                .collect();
-        } else {
-            read.in_flight = decode(&bytes);
-        }
+        let plain: BTreeMap<u16, BTreeMap<Id, u16>> =
+            decode(&store.read(file, 0..file.length).await?);
+        let groups = plain.into_iter();
+        read.counts = groups.map(|(group, counts)| (KeyGroup::new(group), counts)).collect();
     }
     Ok(read)
 }

@@ -29,7 +29,7 @@ use crate::{
     record::{Id, Item, Record},
     restore::Beginning,
     stepped::at_once,
-    stored::{Counts, Frozen, InFlight},
+    stored::{ChannelName, Counts, Frozen},
 };
 
 /// A source without end takes a rest here, so that a run stays small.
@@ -47,7 +47,7 @@ pub(crate) struct Task {
     counts: Counts,
     positions: BTreeMap<u8, u16>,
     /// Records that were on their way at the restored checkpoint. They come before all others.
-    restored: VecDeque<InFlight>,
+    restored: VecDeque<(ChannelName, Record)>,
     writer: Option<ExternalWriter>,
     unsettled: Unsettled,
     capture: Option<Capture>,
@@ -163,38 +163,41 @@ impl Task {
         }
     }
 
-    /// Does one thing, if there is one to do.
-    pub(crate) fn work(&mut self, at: &mut Surroundings<'_>) {
+    /// Does one thing, if there is one to do. Whether there was.
+    pub(crate) fn work(&mut self, at: &mut Surroundings<'_>) -> bool {
         if self.finished || (self.is_slow && at.env.is_faulty() && at.env.random.percent(85)) {
-            return;
+            return false;
         }
-        self.flush(at);
+        let moved = self.flush(at);
         self.wake(at);
         if at.env.random.percent(70) && self.read_note(at) {
-            return;
+            return true;
         }
         if self.is_held_up(at) {
-            return;
+            return moved;
         }
-        if let Some((edge, record)) = self.restored.pop_front() {
-            self.process(usize::from(edge), record, at);
+        let did = if let Some(((edge, _), record)) = self.restored.pop_front() {
+            self.process(edge, record, at);
+            true
         } else if at.env.job.operators[self.operator].role == Role::Source {
-            self.emit(at);
+            self.emit(at)
         } else {
-            self.read(at);
-        }
-        self.end_input(at);
+            self.read(at)
+        };
+        self.end_input(at) || did || moved
     }
 
-    fn flush(&self, at: &mut Surroundings<'_>) {
+    fn flush(&self, at: &mut Surroundings<'_>) -> bool {
+        let mut moved = false;
         let (capacity, batch) = (at.env.job.capacity, at.env.job.batch);
         for lane in self.all_outputs(at.layout) {
-            let is_full = at.lanes[lane].batched() >= batch;
-            if is_full || (at.lanes[lane].batched() > 0 && at.env.random.percent(60)) {
-                let capacity = if is_feedback(at, lane) { usize::MAX } else { capacity };
-                at.lanes[lane].flush(capacity);
+            let batched = at.lanes[lane].batched();
+            if batched >= batch || (batched > 0 && at.env.random.percent(60)) {
+                let is_bounded = !is_feedback(at, lane);
+                moved |= at.lanes[lane].flush(if is_bounded { capacity } else { usize::MAX });
             }
         }
+        moved
     }
 
     /// Whether some channel takes no more records for now.
@@ -209,9 +212,9 @@ impl Task {
     }
 
     /// A source's turn: the next record of any split.
-    fn emit(&mut self, at: &mut Surroundings<'_>) {
+    fn emit(&mut self, at: &mut Surroundings<'_>) -> bool {
         if self.stopped {
-            return;
+            return false;
         }
         let end = |split: u8| at.env.job.splits[usize::from(split)].records;
         let more = |(split, position): &(&u8, &mut u16)| {
@@ -219,7 +222,7 @@ impl Task {
         };
         let mut ready: Vec<_> = self.positions.iter_mut().filter(more).collect();
         if ready.is_empty() {
-            return;
+            return false;
         }
         let (&split, position) = ready.swap_remove(at.env.random.index(ready.len()));
         let id = Id {
@@ -229,10 +232,11 @@ impl Task {
         *position += 1;
         let laps = id.laps();
         self.hand_on(Record { id, laps }, at);
+        true
     }
 
     /// Reads one item of any channel that may be read.
-    fn read(&mut self, at: &mut Surroundings<'_>) {
+    fn read(&mut self, at: &mut Surroundings<'_>) -> bool {
         let feedback = self.inputs.iter().filter(|input| input.feedback);
         let inside: usize = feedback.map(|input| at.lanes[input.lane].len()).sum();
         let count = self.inputs.len();
@@ -243,10 +247,11 @@ impl Task {
                 && !self.machine.is_blocked(Channel(index))
                 && (input.feedback || inside < LOOP_MAX)
         });
-        let Some(index) = readable else { return };
+        let Some(index) = readable else { return false };
         let lane = self.inputs[index].lane;
         let item = at.lanes[lane].read().expect("there is a front");
         self.take(index, item, at);
+        true
     }
 
     fn process(&mut self, edge: usize, record: Record, at: &mut Surroundings<'_>) {
@@ -299,9 +304,9 @@ impl Task {
     }
 
     /// Tells everybody once there is nothing more to process; ends, if nothing will be asked of it.
-    fn end_input(&mut self, at: &mut Surroundings<'_>) {
+    fn end_input(&mut self, at: &mut Surroundings<'_>) -> bool {
         if self.stopped || !self.is_input_over(at) {
-            return;
+            return false;
         }
         let has_ended = self.inputs.iter().all(|input| input.ended);
         let is_empty = self.all_outputs(at.layout).all(|lane| at.lanes[lane].batched() == 0);
@@ -311,6 +316,7 @@ impl Task {
                 self.finished = true;
                 self.send_end(at);
                 at.news.push(News::Finished(self.machine.last()));
+                return true;
             }
         } else if !self.drained {
             self.drained = true;
@@ -320,7 +326,9 @@ impl Task {
                 at.lanes[lane].send(Item::Drained);
             }
             at.news.push(News::Drained);
+            return true;
         }
+        false
     }
 
     fn is_input_over(&self, at: &Surroundings<'_>) -> bool {

@@ -1,7 +1,7 @@
 //! The task's side of a checkpoint: what the machine hears, and how its effects are carried out.
 
 use cutwater_barrier::{
-    Barrier, CheckpointId, Time,
+    Barrier, CheckpointId, Mode, Time,
     align::{AbortReason, Channel, Effect, Event},
     coordinate::TaskId,
     stats::TaskStats,
@@ -9,7 +9,11 @@ use cutwater_barrier::{
 use cutwater_sink_2pc::Writer;
 
 use super::{News, Surroundings, Task};
-use crate::{record::Item, stepped::at_once, stored::Frozen};
+use crate::{
+    record::{Item, Record},
+    stepped::at_once,
+    stored::{Frozen, InFlight},
+};
 
 /// A checkpoint whose cut was made, and of which something is still to come.
 #[derive(Debug)]
@@ -52,7 +56,10 @@ impl Task {
         let Some(index) = self.inputs.iter().position(noted) else {
             return false;
         };
-        let _barrier = at.lanes[self.inputs[index].lane].read_note();
+        let barrier = at.lanes[self.inputs[index].lane].read_note();
+        let barrier = barrier.expect("there is a note");
+        let channel = Channel(index);
+        self.tell(Event::Overtook { channel, barrier }, at);
         true
     }
 
@@ -66,7 +73,12 @@ impl Task {
     pub(super) fn take(&mut self, index: usize, item: Item, at: &mut Surroundings<'_>) {
         let channel = Channel(index);
         match item {
-            Item::Record(record) => self.process(self.inputs[index].edge, record, at),
+            Item::Record(record) => {
+                if self.machine.is_recording(channel) {
+                    self.keep(index, [record], at);
+                }
+                self.process(self.inputs[index].edge, record, at);
+            }
             Item::Barrier(barrier) => self.tell(Event::Barrier { channel, barrier }, at),
             Item::Cancel(checkpoint) => {
                 self.tell(Event::Cancelled { channel, checkpoint }, at);
@@ -100,10 +112,19 @@ impl Task {
                     at.lanes[lane].send(Item::Cancel(checkpoint));
                 }
             }
-            Effect::Snapshot { barrier, alignment } => {
-                self.freeze(now, barrier, at);
-                self.acknowledge(barrier.checkpoint, TaskStats::new(alignment), at);
+            Effect::Snapshot(barrier) => self.freeze(now, barrier, at),
+            Effect::Capture {
+                checkpoint,
+                channel,
+            } => {
+                let index = channel.0;
+                let captured = at.lanes[self.inputs[index].lane].capture(checkpoint);
+                self.keep(index, captured, at);
             }
+            Effect::Acknowledge {
+                checkpoint,
+                alignment,
+            } => self.acknowledge(checkpoint, TaskStats::new(alignment), at),
             Effect::Abort { checkpoint, reason } => {
                 self.capture = None;
                 if reason != AbortReason::Aborted {
@@ -114,22 +135,39 @@ impl Task {
         }
     }
 
+    /// Into every output: behind what was sent, and ahead of it where the barrier may overtake.
     fn forward(&mut self, barrier: Barrier, at: &mut Surroundings<'_>) {
         for lane in self.all_outputs(at.layout) {
-            at.lanes[lane].send(Item::Barrier(barrier));
+            let edge = at.layout.channels[lane].edge;
+            if !barrier.may_overtake() || at.env.job.edges[edge].exchange.is_strict() {
+                at.lanes[lane].send(Item::Barrier(barrier));
+            } else {
+                at.lanes[lane].announce(barrier);
+                if barrier.mode == Mode::Unaligned {
+                    at.lanes[lane].flush(usize::MAX); // It waits for no room.
+                }
+            }
         }
         self.stopped |= barrier.then.is_stop();
+        at.env.coverage.count(match (at.env.job.config.mode, barrier.mode) {
+            (Mode::AlignedFor(_), Mode::Unaligned) => "cuts: aligned at first, then unaligned",
+            (_, Mode::Unaligned) => "cuts: unaligned",
+            _ => "cuts: aligned",
+        });
     }
 
-    /// Fixes the task's view.
+    /// Fixes the task's view. What was restored and not processed yet is in flight.
     fn freeze(&mut self, now: Time, barrier: Barrier, at: &mut Surroundings<'_>) {
         let checkpoint = barrier.checkpoint;
         let mut frozen = Frozen {
             counts: self.counts.clone(),
             positions: self.positions.iter().map(|(&split, &next)| (split, next)).collect(),
-            in_flight: self.restored.iter().copied().collect(),
+            in_flight: InFlight::new(),
             prepared: Vec::new(),
         };
+        for &(channel, record) in &self.restored {
+            frozen.in_flight.entry(channel).or_default().push(record);
+        }
         if let Some(writer) = &mut self.writer {
             match at_once(writer.prepare(now, checkpoint, barrier.then.into())) {
                 Ok(flushed) => {
@@ -143,6 +181,20 @@ impl Task {
         }
         assert!(self.capture.is_none(), "one capture at a time");
         self.capture = Some(Capture { checkpoint, frozen });
+    }
+
+    /// Saves records of a channel with the checkpoint in progress.
+    fn keep(
+        &mut self,
+        index: usize,
+        records: impl IntoIterator<Item = Record>,
+        at: &mut Surroundings<'_>,
+    ) {
+        let lane = &at.layout.channels[self.inputs[index].lane];
+        let channel = (lane.edge, at.layout.tasks[lane.from].subtask);
+        let capture = self.capture.as_mut().expect("recorded after the snapshot");
+        let kept = capture.frozen.in_flight.entry(channel).or_default();
+        kept.extend(records);
     }
 
     /// Everything of the checkpoint is in hand.

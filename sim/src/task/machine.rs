@@ -2,7 +2,7 @@
 
 use cutwater_barrier::{
     Aligner, CheckpointId, Time, Tracker,
-    align::{AlignError, Channel, Effect, Event},
+    align::{AlignError, Channel, Effect, Event, Input},
 };
 
 use crate::job::Job;
@@ -14,13 +14,19 @@ pub(super) enum Machine {
 }
 
 impl Machine {
-    /// A machine for a task whose channels belong to these edges.
+    /// A machine for a task whose channels belong to these edges. A tracker cannot stand at the head
+    /// of a loop.
     pub(super) fn new(job: &Job, edges: impl Iterator<Item = usize>) -> Self {
-        let channels = edges.count();
-        if job.exactly_once {
-            Self::ExactlyOnce(Aligner::new(channels))
+        let input = |edge: usize| match &job.edges[edge] {
+            edge if edge.feedback => Input::Feedback,
+            edge if edge.exchange.is_strict() => Input::Strict,
+            _ => Input::Overtakable,
+        };
+        let inputs: Vec<Input> = edges.map(input).collect();
+        if job.exactly_once || inputs.contains(&Input::Feedback) {
+            Self::ExactlyOnce(Aligner::with_channels(inputs))
         } else {
-            Self::AtLeastOnce(Tracker::new(channels))
+            Self::AtLeastOnce(Tracker::new(inputs.len()))
         }
     }
 
@@ -49,6 +55,13 @@ impl Machine {
         match self {
             Self::ExactlyOnce(aligner) => aligner.is_blocked(channel),
             Self::AtLeastOnce(tracker) => tracker.is_blocked(channel),
+        }
+    }
+
+    pub(super) fn is_recording(&self, channel: Channel) -> bool {
+        match self {
+            Self::ExactlyOnce(aligner) => aligner.is_recording(channel),
+            Self::AtLeastOnce(_) => false,
         }
     }
 
