@@ -352,7 +352,9 @@ impl Attempt {
             return true;
         };
         env.note(|| format!("the log: {}", brief(&kept)));
-        env.audit();
+        if kept.may_have_decided() {
+            env.audit();
+        }
         match kept {
             Kept::Completed(checkpoint) => self.tell(env, Event::Decided { checkpoint }),
             Kept::NotCompleted {
@@ -372,7 +374,7 @@ impl Attempt {
                 self.noted = self.noted.max(Some(checkpoint));
                 self.keeper.ask(Keep::Tidy);
             }
-            Kept::Tidied => {
+            Kept::Discarded | Kept::Tidied => {
                 let checkpoints = self.keeper.cleaning();
                 self.tell(env, Event::Cleaning { checkpoints });
             }

@@ -29,6 +29,8 @@ pub(crate) struct Job {
     pub(crate) capacity: usize,
     /// How many records a sender collects before it needs room in the channel.
     pub(crate) batch: usize,
+    /// Whether an operator sees the records of one split and one key in their order.
+    pub(crate) is_ordered: Vec<bool>,
     /// How often a record of so many laps that comes to an operator is seen by each operator.
     seen: Vec<Vec<Vec<u16>>>,
 }
@@ -103,6 +105,7 @@ impl Job {
             slots: 0,
             capacity: 1 + random.index(4),
             batch: 1 + random.index(3),
+            is_ordered: Vec::new(),
             seen: Vec::new(),
         };
         if job.exactly_once {
@@ -117,6 +120,7 @@ impl Job {
         job.seen = (0..job.operators.len())
             .map(|operator| (0..=LAPS_MAX).map(|laps| job.count(operator, laps)).collect())
             .collect();
+        job.is_ordered = (0..job.operators.len()).map(|operator| job.orders(operator)).collect();
         job
     }
 
@@ -278,6 +282,24 @@ impl Job {
     /// The same, of a record of the input.
     pub(crate) fn seen_of(&self, id: Id) -> &[u16] {
         self.seen(self.splits[usize::from(id.split)].operator, id.laps())
+    }
+
+    /// Where there is one way for each record, and what has one key stays together on it.
+    fn orders(&self, operator: usize) -> bool {
+        if !self.exactly_once || self.feedback().is_some() {
+            return false;
+        }
+        let sources = self.splits.iter().map(|split| self.seen(split.operator, 0)[operator]);
+        let mut below = vec![operator];
+        while let Some(operator) = below.pop() {
+            for edge in self.operators[operator].inputs.iter().map(|&edge| &self.edges[edge]) {
+                if edge.exchange == Exchange::Rebalance {
+                    return false;
+                }
+                below.push(edge.from);
+            }
+        }
+        sources.max() <= Some(1)
     }
 
     fn count(&self, operator: usize, laps: u8) -> Vec<u16> {

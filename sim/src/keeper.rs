@@ -39,12 +39,21 @@ pub(crate) enum Kept {
     },
     Leads(CheckpointId, Then),
     Committed(CheckpointId),
+    /// What was given up is deleted, or turned out to be complete; or that is put off.
+    Discarded,
     /// Done, or put off: a later try or a restart does it again.
     Tidied,
     /// Another process has taken over.
     Fenced,
     /// Whether it leads is not known.
     Failed,
+}
+
+impl Kept {
+    /// Whether the log may hold one more completed checkpoint.
+    pub(crate) fn may_have_decided(&self) -> bool {
+        !matches!(self, Self::Leads(..) | Self::Committed(_) | Self::Tidied)
+    }
 }
 
 #[derive(Debug)]
@@ -111,8 +120,14 @@ async fn keep(mut store: CheckpointStore, request: Keep) -> (CheckpointStore, Ke
             Err(error) if is_fenced(&error) => Kept::Fenced,
             Ok(()) | Err(_) => Kept::Committed(checkpoint),
         },
-        Keep::Discard(checkpoint) => tidied(store.discard_failed(checkpoint).await),
-        Keep::Tidy => tidied(store.apply_retention().await),
+        Keep::Discard(checkpoint) => match store.discard_failed(checkpoint).await {
+            Err(error) if is_fenced(&error) => Kept::Fenced,
+            Ok(_) | Err(_) => Kept::Discarded,
+        },
+        Keep::Tidy => match store.apply_retention().await {
+            Err(error) if is_fenced(&error) => Kept::Fenced,
+            Ok(_) | Err(_) => Kept::Tidied,
+        },
     };
     (store, kept)
 }
@@ -141,13 +156,6 @@ async fn complete(
         checkpoint,
         reason,
         reports,
-    }
-}
-
-fn tidied<T>(done: cutwater_storage::Result<T>) -> Kept {
-    match done {
-        Err(error) if is_fenced(&error) => Kept::Fenced,
-        Ok(_) | Err(_) => Kept::Tidied,
     }
 }
 

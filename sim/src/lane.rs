@@ -20,6 +20,8 @@ pub(crate) struct Lane {
     notes: VecDeque<Barrier>,
     /// What was sent and has no room yet, a half-filled batch at most.
     batch: VecDeque<Item>,
+    /// How many barriers have overtaken since the channel was within its bound.
+    overtakes: usize,
 }
 
 impl Lane {
@@ -45,10 +47,25 @@ impl Lane {
         moved
     }
 
+    /// Checks that nobody sends more than there is room for. A barrier that overtakes takes a batch
+    /// along beyond the channel's bound.
+    pub(crate) fn check_bound(&mut self, capacity: usize, batch: usize) {
+        if self.len() <= capacity {
+            self.overtakes = 0;
+        } else if self.len() > capacity + batch {
+            let records = self.records().count();
+            assert!(
+                records <= capacity + batch * (1 + self.overtakes),
+                "a channel for {capacity} records in batches of {batch} holds {records}"
+            );
+        }
+    }
+
     /// Sends a barrier that overtakes, or may later: its place is behind the batch.
     pub(crate) fn announce(&mut self, barrier: Barrier) {
         self.batch.push_back(Item::Barrier(barrier));
         self.notes.push_back(barrier);
+        self.overtakes += 1;
     }
 
     /// The oldest note, if there is one.
@@ -75,7 +92,9 @@ impl Lane {
 
     /// The records before the place of `checkpoint`'s barrier, which is taken out. The records stay.
     pub(crate) fn capture(&mut self, checkpoint: CheckpointId) -> Vec<Record> {
-        self.flush(usize::MAX); // A barrier that may overtake waits for room like any other.
+        if self.flush(usize::MAX) {
+            self.overtakes += 1; // The barrier was still waiting for room, like any other.
+        }
         let is_it = |item: &Item| matches!(item, Item::Barrier(b) if b.checkpoint == checkpoint);
         let place = self.items.iter().position(is_it);
         let place = place.expect("an announced barrier keeps its place until it is read or captured");

@@ -45,6 +45,8 @@ pub(crate) struct Task {
     machine: Machine,
     inputs: Vec<Input>,
     counts: Counts,
+    /// The last record seen of each split and key, where order is kept.
+    latest: BTreeMap<(u8, u64), u16>,
     positions: BTreeMap<u8, u16>,
     /// Records that were on their way at the restored checkpoint. They come before all others.
     restored: VecDeque<(ChannelName, Record)>,
@@ -116,12 +118,19 @@ impl Task {
             }
         };
         let inputs: Vec<Input> = seat.inputs.iter().map(input).collect();
+        let mut latest = BTreeMap::new();
+        if env.job.is_ordered[seat.operator] {
+            for id in beginning.counts.values().flat_map(BTreeMap::keys) {
+                latest.insert((id.split, id.key()), id.position); // In the order of positions.
+            }
+        }
         Self {
             number,
             operator: seat.operator,
             machine: Machine::new(&env.job, inputs.iter().map(|input| input.edge)),
             inputs,
             counts: beginning.counts,
+            latest,
             positions: beginning.positions,
             restored: beginning.in_flight,
             writer,
@@ -147,6 +156,13 @@ impl Task {
 
     pub(crate) fn operator(&self) -> usize {
         self.operator
+    }
+
+    /// Checks that the machine remembers no more than a few checkpoints, however many there were.
+    pub(crate) fn check_bookkeeping(&self) {
+        let length = format!("{:?}", self.machine).len();
+        let bound = 4_000 + 200 * self.inputs.len();
+        assert!(length < bound, "what task {} remembers has {length} characters", self.number);
     }
 
     /// The job's last checkpoint is complete: the task ends, and tells the newest checkpoint it knew.
@@ -195,6 +211,9 @@ impl Task {
             if batched >= batch || (batched > 0 && at.env.random.percent(60)) {
                 let is_bounded = !is_feedback(at, lane);
                 moved |= at.lanes[lane].flush(if is_bounded { capacity } else { usize::MAX });
+                if is_bounded {
+                    at.lanes[lane].check_bound(capacity, batch);
+                }
             }
         }
         moved
@@ -266,6 +285,14 @@ impl Task {
                 assert!(is_owner, "{record:?} came to a subtask that does not own its key");
                 let counts = self.counts.entry(record.group()).or_default();
                 *counts.entry(record.id).or_default() += 1;
+                if at.env.job.is_ordered[self.operator] {
+                    let Id { split, position } = record.id;
+                    let before = self.latest.insert((split, record.id.key()), position);
+                    assert!(
+                        before < Some(position),
+                        "record {split}/{position} comes after {before:?} of the same key"
+                    );
+                }
             }
             Role::Sink => {
                 let writer = self.writer.as_mut().expect("a sink has a writer");

@@ -84,6 +84,9 @@ impl Attempt {
                 if self.triggered.insert(checkpoint) {
                     assert_eq!(self.triggered.last(), Some(&checkpoint), "ids increase");
                     env.coverage.count("checkpoints triggered");
+                    let most = env.job.config.concurrent_max + self.open_requests.len() + 1;
+                    let pending = self.coordinator.pending().count();
+                    assert!(pending <= most, "{pending} checkpoints are in progress");
                 }
                 env.note(|| format!("coordinator triggers {task} with {barrier:?}"));
                 self.notices.push((task.0, Notice::Trigger(barrier)));
@@ -163,6 +166,7 @@ impl Attempt {
         if then.is_stop() {
             self.ending = Some((checkpoint, then));
             for number in 0..self.tasks.len() {
+                self.tasks[number].check_bookkeeping();
                 if let Some(last) = self.tasks[number].stop() {
                     let task = TaskId(number);
                     self.lifecycle[number].push_back(Event::Finished { task, last });
