@@ -149,7 +149,9 @@ impl Attempt {
         if self.coordinator.deadline().is_some_and(|at| at <= env.now) {
             self.tell(env, Event::Woke);
         }
-        let is_noted = self.ending.is_some_and(|(last, _)| self.noted >= Some(last));
+        let is_noted = self
+            .ending
+            .is_some_and(|(last, _)| self.noted >= Some(last));
         if let Some((_, then)) = self.ending
             && is_noted
             && self.has_ended
@@ -176,7 +178,8 @@ impl Attempt {
         let mut finished = Vec::new();
         for (number, beginning) in beginnings.into_iter().enumerate() {
             let task = TaskId(number);
-            env.coverage.add("records in flight restored", beginning.in_flight.len());
+            env.coverage
+                .add("records in flight restored", beginning.in_flight.len());
             if beginning.finished {
                 finished.push(number);
                 let last = None;
@@ -186,7 +189,8 @@ impl Attempt {
                 self.lifecycle[number].push_back(Event::Running { task });
             }
             let writer = self.writer(env, number);
-            self.tasks.push(Task::new(env, &self.layout, number, beginning, writer));
+            self.tasks
+                .push(Task::new(env, &self.layout, number, beginning, writer));
         }
         for number in finished {
             self.with_task(env, number, |task, at| task.send_end(at));
@@ -220,7 +224,9 @@ impl Attempt {
         if self.notices.is_empty() {
             return false;
         }
-        let (number, notice) = self.notices.swap_remove(env.random.index(self.notices.len()));
+        let (number, notice) = self
+            .notices
+            .swap_remove(env.random.index(self.notices.len()));
         if env.random.percent(env.faults.doubled) {
             self.notices.push((number, notice));
             env.coverage.count("messages doubled");
@@ -245,7 +251,10 @@ impl Attempt {
         number: usize,
         act: impl FnOnce(&mut Task, &mut Surroundings<'_>) -> T,
     ) -> T {
-        let is_head = env.job.feedback().is_some_and(|edge| edge.to == self.tasks[number].operator());
+        let is_head = env
+            .job
+            .feedback()
+            .is_some_and(|edge| edge.to == self.tasks[number].operator());
         let loop_is_over = is_head
             && self.tasks[number].has_no_more_input()
             && loop_is_over(&env.job, &self.layout, &self.tasks, &self.lanes);

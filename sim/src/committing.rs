@@ -63,7 +63,9 @@ impl Committing {
 
     /// Whether there is something to go on with.
     pub(crate) fn is_busy(&self, now: Time) -> bool {
-        self.has_effects || self.call.is_some() || self.machine.deadline().is_some_and(|at| at <= now)
+        self.has_effects
+            || self.call.is_some()
+            || self.machine.deadline().is_some_and(|at| at <= now)
     }
 
     pub(crate) fn handle(&mut self, now: Time, event: Event) {

@@ -31,7 +31,9 @@ impl Env {
         let memory = MemoryBlobs::new();
         let blobs = FaultyBlobs::new(memory.clone());
         if faults.store_of_1000 > 0 {
-            blobs.faults().fail_randomly(random.draw(), faults.store_of_1000);
+            blobs
+                .faults()
+                .fail_randomly(random.draw(), faults.store_of_1000);
         }
         Self {
             ledger: Ledger::new(memory, &job),

@@ -152,8 +152,12 @@ impl Server {
 
     fn fate(&mut self) -> Fate {
         if self.random.percent(self.faults) {
-            self.random
-                .pick(&[Fate::Refused, Fate::LostOnTheWay, Fate::ReplyLost, Fate::Late])
+            self.random.pick(&[
+                Fate::Refused,
+                Fate::LostOnTheWay,
+                Fate::ReplyLost,
+                Fate::Late,
+            ])
         } else {
             Fate::Fine
         }
@@ -179,7 +183,10 @@ mod tests {
 
         async fn visible(&self) -> Vec<u64> {
             let sinks: Vec<String> = self.lock().fences.keys().cloned().collect();
-            sinks.iter().flat_map(|sink| External::visible(self, sink)).collect()
+            sinks
+                .iter()
+                .flat_map(|sink| External::visible(self, sink))
+                .collect()
         }
 
         async fn unfinished(&self) -> Vec<String> {

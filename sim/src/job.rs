@@ -118,9 +118,15 @@ impl Job {
         job.number_slots();
         job.draw_splits(random);
         job.seen = (0..job.operators.len())
-            .map(|operator| (0..=LAPS_MAX).map(|laps| job.count(operator, laps)).collect())
+            .map(|operator| {
+                (0..=LAPS_MAX)
+                    .map(|laps| job.count(operator, laps))
+                    .collect()
+            })
             .collect();
-        job.is_ordered = (0..job.operators.len()).map(|operator| job.orders(operator)).collect();
+        job.is_ordered = (0..job.operators.len())
+            .map(|operator| job.orders(operator))
+            .collect();
         job
     }
 
@@ -223,7 +229,11 @@ impl Job {
     }
 
     fn number_slots(&mut self) {
-        let mut slots: Vec<usize> = self.operators.iter().map(|operator| operator.slot).collect();
+        let mut slots: Vec<usize> = self
+            .operators
+            .iter()
+            .map(|operator| operator.slot)
+            .collect();
         slots.sort_unstable();
         slots.dedup();
         for operator in &mut self.operators {
@@ -289,10 +299,17 @@ impl Job {
         if !self.exactly_once || self.feedback().is_some() {
             return false;
         }
-        let sources = self.splits.iter().map(|split| self.seen(split.operator, 0)[operator]);
+        let sources = self
+            .splits
+            .iter()
+            .map(|split| self.seen(split.operator, 0)[operator]);
         let mut below = vec![operator];
         while let Some(operator) = below.pop() {
-            for edge in self.operators[operator].inputs.iter().map(|&edge| &self.edges[edge]) {
+            for edge in self.operators[operator]
+                .inputs
+                .iter()
+                .map(|&edge| &self.edges[edge])
+            {
                 if edge.exchange == Exchange::Rebalance {
                     return false;
                 }

@@ -87,7 +87,9 @@ impl Keeper {
     /// How many given-up checkpoints are still to be deleted.
     pub(crate) fn cleaning(&self) -> usize {
         let queue = self.queue.iter();
-        queue.filter(|keep| matches!(keep, Keep::Discard(_))).count()
+        queue
+            .filter(|keep| matches!(keep, Keep::Discard(_)))
+            .count()
     }
 
     pub(crate) fn is_idle(&self) -> bool {

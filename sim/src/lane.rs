@@ -85,7 +85,8 @@ impl Lane {
     pub(crate) fn read(&mut self) -> Option<Item> {
         let item = self.items.pop_front()?;
         if let Item::Barrier(barrier) = item {
-            self.notes.retain(|note| note.checkpoint != barrier.checkpoint);
+            self.notes
+                .retain(|note| note.checkpoint != barrier.checkpoint);
         }
         Some(item)
     }
@@ -97,7 +98,8 @@ impl Lane {
         }
         let is_it = |item: &Item| matches!(item, Item::Barrier(b) if b.checkpoint == checkpoint);
         let place = self.items.iter().position(is_it);
-        let place = place.expect("an announced barrier keeps its place until it is read or captured");
+        let place =
+            place.expect("an announced barrier keeps its place until it is read or captured");
         self.items.remove(place);
         records(self.items.iter().take(place)).collect()
     }

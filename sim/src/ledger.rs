@@ -59,10 +59,15 @@ impl Ledger {
                 at_once(store.refresh()).expect("the store is intact");
                 store
             }
-            None => at_once(CheckpointStore::open(self.memory.clone(), Options::default()))
-                .expect("the store is intact"),
+            None => at_once(CheckpointStore::open(
+                self.memory.clone(),
+                Options::default(),
+            ))
+            .expect("the store is intact"),
         };
-        let new = store.list().filter(|completed| self.newest < Some(completed.checkpoint));
+        let new = store
+            .list()
+            .filter(|completed| self.newest < Some(completed.checkpoint));
         let new: Vec<CheckpointId> = new.map(|completed| completed.checkpoint).collect();
         for checkpoint in new {
             let stored = load(job, &store, checkpoint);
@@ -99,12 +104,16 @@ impl Ledger {
 
 fn load(job: &Job, store: &CheckpointStore, checkpoint: CheckpointId) -> Stored {
     let metadata = at_once(store.load(checkpoint)).expect("a completed checkpoint is intact");
-    at_once(stored::read(store, &metadata, job.edges.len())).expect("a completed checkpoint is intact")
+    at_once(stored::read(store, &metadata, job.edges.len()))
+        .expect("a completed checkpoint is intact")
 }
 
 /// The transactions that a checkpoint names.
 fn named(stored: &Stored) -> impl Iterator<Item = Token> {
-    let prepared = stored.operators.iter().flat_map(|operator| &operator.prepared);
+    let prepared = stored
+        .operators
+        .iter()
+        .flat_map(|operator| &operator.prepared);
     prepared.map(token_of)
 }
 
@@ -112,7 +121,11 @@ fn named(stored: &Stored) -> impl Iterator<Item = Token> {
 fn positions(job: &Job, stored: &Stored) -> Vec<u16> {
     let end = |split: &crate::job::Split| split.records.unwrap_or(0);
     let mut positions: Vec<u16> = job.splits.iter().map(end).collect(); // If its reader has finished.
-    for subtask in stored.operators.iter().flat_map(|operator| &operator.subtasks) {
+    for subtask in stored
+        .operators
+        .iter()
+        .flat_map(|operator| &operator.subtasks)
+    {
         for &(split, position) in &subtask.positions {
             positions[usize::from(split)] = position;
         }
@@ -149,13 +162,20 @@ fn check(job: &Job, external: &External, stored: &Stored, is_named_output: bool)
         }
         if job.operators[number].role == Role::Sink {
             let mut rows = external.visible(&format!("sim/{}", uid(number)));
-            for token in operator.prepared.iter().map(token_of).filter(|_| is_named_output) {
+            for token in operator
+                .prepared
+                .iter()
+                .map(token_of)
+                .filter(|_| is_named_output)
+            {
                 let (status, more) = external.look(token).expect("prepared before it was named");
                 match status {
                     Status::Prepared => rows.extend(more),
                     Status::Committed => {} // Among the visible ones.
                     Status::Open | Status::Aborted => {
-                        panic!("checkpoint {checkpoint} names transaction {token}, which is {status:?}")
+                        panic!(
+                            "checkpoint {checkpoint} names transaction {token}, which is {status:?}"
+                        )
                     }
                 }
             }
@@ -202,7 +222,11 @@ impl Tally {
             for (split, &end) in (0..).zip(positions) {
                 for position in 0..u16::try_from(self.places).expect("few places") {
                     let id = Id { split, position };
-                    let expected = if position < end { job.seen_of(id)[operator] } else { 0 };
+                    let expected = if position < end {
+                        job.seen_of(id)[operator]
+                    } else {
+                        0
+                    };
                     let times = *self.slot(operator, id);
                     let fine = if job.exactly_once {
                         times == expected

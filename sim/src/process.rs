@@ -73,7 +73,11 @@ impl Process {
         env.note(|| format!("process {number} starts"));
         Self {
             number,
-            stage: Stage::Starting(Doing::new(recover(env.blobs.clone(), options, env.job.edges.len()))),
+            stage: Stage::Starting(Doing::new(recover(
+                env.blobs.clone(),
+                options,
+                env.job.edges.len(),
+            ))),
         }
     }
 
@@ -85,7 +89,9 @@ impl Process {
                 Some(Ok(recovered)) => {
                     env.audit();
                     let generation = recovered.term.generation;
-                    env.note(|| format!("process {} leads as generation {generation}", self.number));
+                    env.note(|| {
+                        format!("process {} leads as generation {generation}", self.number)
+                    });
                     self.stage = Stage::Running(Box::new(Attempt::new(env, recovered)));
                     return;
                 }

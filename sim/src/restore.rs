@@ -28,7 +28,9 @@ pub(crate) fn beginnings(job: &Job, layout: &Layout, stored: Option<&Stored>) ->
         let tasks = layout.tasks_of(operator);
         for (place, split) in job.splits_of(operator).enumerate() {
             let position = stored.map_or(0, |stored| position(job, stored, operator, split));
-            all[tasks[place % tasks.len()]].positions.insert(split, position);
+            all[tasks[place % tasks.len()]]
+                .positions
+                .insert(split, position);
         }
         if let Some(stored) = stored {
             restore(job, layout, operator, stored, &tasks, &mut all);
@@ -73,7 +75,9 @@ fn restore(
     for (&(edge, from), records) in &stored.in_flight {
         for &record in records.iter().filter(|_| job.edges[edge].to == operator) {
             let owner = reroute(job, layout, edge, record, &mut turn);
-            all[tasks[owner]].in_flight.push_back(((edge, from), record));
+            all[tasks[owner]]
+                .in_flight
+                .push_back(((edge, from), record));
         }
     }
     if old.subtasks.len() == tasks.len() {
@@ -86,7 +90,10 @@ fn restore(
 /// A task that had finished begins as finished if nobody will send it anything. After a rescale
 /// somebody may: then it begins anew, finds nothing to do, and finishes again.
 fn has_no_input(job: &Job, layout: &Layout, task: usize, all: &[Beginning]) -> bool {
-    let inputs = layout.tasks[task].inputs.iter().map(|&lane| &layout.channels[lane]);
+    let inputs = layout.tasks[task]
+        .inputs
+        .iter()
+        .map(|&lane| &layout.channels[lane]);
     all[task].in_flight.is_empty()
         && inputs
             .filter(|channel| !job.edges[channel.edge].feedback)

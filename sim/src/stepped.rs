@@ -38,7 +38,11 @@ impl<T> Doing<T> {
 
     /// Goes on to the next step; what came of it, if it was the last.
     pub(crate) fn step(&mut self) -> Option<T> {
-        match self.0.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        match self
+            .0
+            .as_mut()
+            .poll(&mut Context::from_waker(Waker::noop()))
+        {
             Poll::Ready(output) => Some(output),
             Poll::Pending => None,
         }
@@ -54,7 +58,10 @@ impl<T> fmt::Debug for Doing<T> {
 /// Runs what takes no step to its end.
 pub(crate) fn at_once<T>(future: impl Future<Output = T>) -> T {
     let mut future = std::pin::pin!(future);
-    match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+    match future
+        .as_mut()
+        .poll(&mut Context::from_waker(Waker::noop()))
+    {
         Poll::Ready(output) => output,
         Poll::Pending => panic!("what needs no step takes none"),
     }

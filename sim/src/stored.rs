@@ -71,17 +71,26 @@ pub(crate) async fn store(
     };
     part.subtask.source = encode(&frozen.positions);
     if !frozen.counts.is_empty() {
-        let plain = |(group, counts): (&KeyGroup, &BTreeMap<Id, u16>)| (group.get(), counts.clone());
+        let plain =
+            |(group, counts): (&KeyGroup, &BTreeMap<Id, u16>)| (group.get(), counts.clone());
         let plain: BTreeMap<u16, BTreeMap<Id, u16>> = frozen.counts.iter().map(plain).collect();
         let bytes = encode(&plain);
-        let file = files.store(checkpoint, &uid, subtask, "counts", bytes).await?;
+        let file = files
+            .store(checkpoint, &uid, subtask, "counts", bytes)
+            .await?;
         let handle = KeyedHandle::new(groups.ranges().to_vec(), Bytes::new(), vec![file]);
         part.subtask.keyed.push(handle);
     }
     let mut in_flight = files.channel_state(checkpoint, &uid, subtask);
     for ((edge, from), records) in frozen.in_flight {
         let count = records.len() as u64;
-        in_flight.channel(InFlightSection::new(edge_name(edge), "record", from, subtask, count));
+        in_flight.channel(InFlightSection::new(
+            edge_name(edge),
+            "record",
+            from,
+            subtask,
+            count,
+        ));
         for record in records {
             in_flight.write(encode(&record)).await?;
         }
@@ -164,7 +173,9 @@ pub(crate) async fn read(
         }
         let groups = operator.assignment.iter();
         operators.push(StoredOperator {
-            groups: groups.map(|ranges| ranges.iter().copied().collect()).collect(),
+            groups: groups
+                .map(|ranges| ranges.iter().copied().collect())
+                .collect(),
             subtasks,
             prepared: operator
                 .prepared
@@ -207,7 +218,9 @@ async fn read_subtask(store: &CheckpointStore, subtask: &Subtask) -> Result<Stor
         let plain: BTreeMap<u16, BTreeMap<Id, u16>> =
             decode(&store.read(file, 0..file.length).await?);
         let groups = plain.into_iter();
-        read.counts = groups.map(|(group, counts)| (KeyGroup::new(group), counts)).collect();
+        read.counts = groups
+            .map(|(group, counts)| (KeyGroup::new(group), counts))
+            .collect();
     }
     Ok(read)
 }

@@ -85,7 +85,9 @@ pub(crate) enum News {
     Drained,
     Finished(Option<CheckpointId>),
     /// It cannot go on. Perhaps a newer generation has locked it out.
-    Failed { is_fenced: bool },
+    Failed {
+        is_fenced: bool,
+    },
 }
 
 /// What a task reaches when it works.
@@ -162,7 +164,11 @@ impl Task {
     pub(crate) fn check_bookkeeping(&self) {
         let length = format!("{:?}", self.machine).len();
         let bound = 4_000 + 200 * self.inputs.len();
-        assert!(length < bound, "what task {} remembers has {length} characters", self.number);
+        assert!(
+            length < bound,
+            "what task {} remembers has {length} characters",
+            self.number
+        );
     }
 
     /// The job's last checkpoint is complete: the task ends, and tells the newest checkpoint it knew.
@@ -236,9 +242,8 @@ impl Task {
             return false;
         }
         let end = |split: u8| at.env.job.splits[usize::from(split)].records;
-        let more = |(split, position): &(&u8, &mut u16)| {
-            **position < end(**split).unwrap_or(POSITION_MAX)
-        };
+        let more =
+            |(split, position): &(&u8, &mut u16)| **position < end(**split).unwrap_or(POSITION_MAX);
         let mut ready: Vec<_> = self.positions.iter_mut().filter(more).collect();
         if ready.is_empty() {
             return false;
@@ -260,12 +265,14 @@ impl Task {
         let inside: usize = feedback.map(|input| at.lanes[input.lane].len()).sum();
         let count = self.inputs.len();
         let first = at.env.random.index(count);
-        let readable = (first..first + count).map(|index| index % count).find(|&index| {
-            let input = &self.inputs[index];
-            at.lanes[input.lane].front().is_some()
-                && !self.machine.is_blocked(Channel(index))
-                && (input.feedback || inside < LOOP_MAX)
-        });
+        let readable = (first..first + count)
+            .map(|index| index % count)
+            .find(|&index| {
+                let input = &self.inputs[index];
+                at.lanes[input.lane].front().is_some()
+                    && !self.machine.is_blocked(Channel(index))
+                    && (input.feedback || inside < LOOP_MAX)
+            });
         let Some(index) = readable else { return false };
         let lane = self.inputs[index].lane;
         let item = at.lanes[lane].read().expect("there is a front");
@@ -282,7 +289,10 @@ impl Task {
         match at.env.job.operators[self.operator].role {
             Role::Source | Role::Pass => {}
             Role::Count => {
-                assert!(is_owner, "{record:?} came to a subtask that does not own its key");
+                assert!(
+                    is_owner,
+                    "{record:?} came to a subtask that does not own its key"
+                );
                 let counts = self.counts.entry(record.group()).or_default();
                 *counts.entry(record.id).or_default() += 1;
                 if at.env.job.is_ordered[self.operator] {
@@ -336,7 +346,9 @@ impl Task {
             return false;
         }
         let has_ended = self.inputs.iter().all(|input| input.ended);
-        let is_empty = self.all_outputs(at.layout).all(|lane| at.lanes[lane].batched() == 0);
+        let is_empty = self
+            .all_outputs(at.layout)
+            .all(|lane| at.lanes[lane].batched() == 0);
         if has_ended && at.env.job.operators[self.operator].finishes_early {
             // All that was sent has left, and what was cut is stored or on its way there.
             if is_empty && self.capture.is_none() {
@@ -348,7 +360,10 @@ impl Task {
         } else if !self.drained {
             self.drained = true;
             let inside = |lane: &usize| is_feedback(at, *lane);
-            let outside: Vec<usize> = self.all_outputs(at.layout).filter(|lane| !inside(lane)).collect();
+            let outside: Vec<usize> = self
+                .all_outputs(at.layout)
+                .filter(|lane| !inside(lane))
+                .collect();
             for lane in outside {
                 at.lanes[lane].send(Item::Drained);
             }
@@ -393,7 +408,9 @@ pub(crate) fn loop_is_over(job: &Job, layout: &Layout, tasks: &[Task], lanes: &[
         .iter()
         .filter(|task| task.operator() == feedback.to)
         .all(Task::has_no_more_input);
-    let restored = tasks.iter().any(|task| is_inside(task.operator()) && !task.restored.is_empty());
+    let restored = tasks
+        .iter()
+        .any(|task| is_inside(task.operator()) && !task.restored.is_empty());
     heads_are_over
         && !restored
         && lanes.all(|(channel, lane)| {

@@ -58,7 +58,10 @@ impl World {
             }
             if let Some(healed_at) = self.healed_at {
                 let steps = self.steps - healed_at;
-                assert!(steps < STEPS_MAX, "stuck: not over {steps} steps after the last fault");
+                assert!(
+                    steps < STEPS_MAX,
+                    "stuck: not over {steps} steps after the last fault"
+                );
             }
             if let Some(then) = self.step() {
                 return self.end(then);
@@ -100,7 +103,10 @@ impl World {
                 self.env.coverage.count("jobs resumed after a stop");
             }
             Over::Failed => {}
-            Over::Fenced => self.env.coverage.count("leaders replaced by one thought dead"),
+            Over::Fenced => self
+                .env
+                .coverage
+                .count("leaders replaced by one thought dead"),
         }
         self.restart();
         None
@@ -127,7 +133,11 @@ impl World {
         if self.env.is_faulty() {
             let faults = self.env.faults;
             // Later rather than at once: there is more to lose.
-            let seldom = if self.env.ledger.newest().is_some() { 150 } else { 900 };
+            let seldom = if self.env.ledger.newest().is_some() {
+                150
+            } else {
+                900
+            };
             if self.crashes < faults.crashes_max && self.env.random.below(seldom) == 0 {
                 self.crashes += 1;
                 self.crash();
@@ -162,7 +172,11 @@ impl World {
         let is_zombie = self.env.random.percent(faults.zombies);
         let number = self.current.number;
         self.env.note(|| {
-            let lives = if is_zombie { "is believed dead" } else { "crashes" };
+            let lives = if is_zombie {
+                "is believed dead"
+            } else {
+                "crashes"
+            };
             format!("process {number} {lives}")
         });
         let old = self.restart();

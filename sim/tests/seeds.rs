@@ -53,6 +53,10 @@ fn a_seed_runs_the_same_way_every_time() {
         let (first, coverage) = transcript(seed);
         let (again, _) = transcript(seed);
         assert_eq!(first, again, "seed {seed}");
-        assert_eq!(coverage.unwrap(), cutwater_sim::run(seed).unwrap(), "seed {seed}");
+        assert_eq!(
+            coverage.unwrap(),
+            cutwater_sim::run(seed).unwrap(),
+            "seed {seed}"
+        );
     }
 }

@@ -141,7 +141,11 @@ impl Attempt {
     fn decide(&mut self, env: &mut Env, mut decision: Decision<Part>) {
         let checkpoint = decision.barrier.checkpoint;
         let tasks = decision.reports.len() + decision.finished.len();
-        assert_eq!(tasks, self.layout.tasks.len(), "each task has a part or has finished");
+        assert_eq!(
+            tasks,
+            self.layout.tasks.len(),
+            "each task has a part or has finished"
+        );
         let sealed: BTreeMap<_, _> = self
             .committers
             .iter_mut()

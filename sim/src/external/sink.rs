@@ -110,14 +110,20 @@ impl Writer for ExternalWriter {
 impl Committer for ExternalCommitter {
     async fn commit(&mut self, asked: &[Prepared]) -> Vec<Verdict> {
         step().await;
-        let verdicts = asked.iter().map(|one| self.commit_one(token_of(one))).collect();
+        let verdicts = asked
+            .iter()
+            .map(|one| self.commit_one(token_of(one)))
+            .collect();
         step().await;
         verdicts
     }
 
     async fn probe(&mut self, asked: &[Prepared]) -> Vec<Verdict> {
         step().await;
-        asked.iter().map(|one| self.probe_one(token_of(one))).collect()
+        asked
+            .iter()
+            .map(|one| self.probe_one(token_of(one)))
+            .collect()
     }
 
     async fn abort(&mut self, asked: &[Prepared]) -> Result<()> {
@@ -144,7 +150,11 @@ impl Committer for ExternalCommitter {
             return Err(Error::fenced("locking out older writers", newer));
         }
         server.fences.insert(self.sink.clone(), generation);
-        if fate == Fate::Fine { Ok(()) } else { Err(unanswered()) }
+        if fate == Fate::Fine {
+            Ok(())
+        } else {
+            Err(unanswered())
+        }
     }
 
     async fn sweep(&mut self) -> Result<()> {
@@ -160,7 +170,11 @@ impl Committer for ExternalCommitter {
                 one.status = Status::Aborted;
             }
         }
-        if fate == Fate::Fine { Ok(()) } else { Err(unanswered()) }
+        if fate == Fate::Fine {
+            Ok(())
+        } else {
+            Err(unanswered())
+        }
     }
 }
 
@@ -173,7 +187,9 @@ impl ExternalCommitter {
                 match (before, server.commit(token)) {
                     (Some(Status::Committed), _) => Verdict::AlreadyCommitted,
                     (_, true) => Verdict::Committed,
-                    (_, false) => Verdict::Lost(self.gone(server.newer(&self.sink, self.generation))),
+                    (_, false) => {
+                        Verdict::Lost(self.gone(server.newer(&self.sink, self.generation)))
+                    }
                 }
             }
             Fate::Refused => Verdict::NotCommitted(Error::new("committing", "it is busy")),
@@ -196,7 +212,9 @@ impl ExternalCommitter {
         }
         match server.transactions.get(&token).map(|one| one.status) {
             Some(Status::Committed) => Verdict::AlreadyCommitted,
-            Some(Status::Prepared) => Verdict::NotCommitted(Error::new("probing", "it is prepared")),
+            Some(Status::Prepared) => {
+                Verdict::NotCommitted(Error::new("probing", "it is prepared"))
+            }
             Some(Status::Open | Status::Aborted) | None => {
                 Verdict::Lost(self.gone(server.newer(&self.sink, self.generation)))
             }

@@ -81,7 +81,13 @@ impl Task {
             }
             Item::Barrier(barrier) => self.tell(Event::Barrier { channel, barrier }, at),
             Item::Cancel(checkpoint) => {
-                self.tell(Event::Cancelled { channel, checkpoint }, at);
+                self.tell(
+                    Event::Cancelled {
+                        channel,
+                        checkpoint,
+                    },
+                    at,
+                );
             }
             Item::Drained => self.inputs[index].drained = true,
             Item::End => {
@@ -94,12 +100,14 @@ impl Task {
     /// Has the machine handle an event, and does what it says, in order.
     fn tell(&mut self, event: Event, at: &mut Surroundings<'_>) {
         let (now, number) = (at.env.now, self.number);
-        at.env.note(|| format!("{} hears {event:?}", TaskId(number)));
+        at.env
+            .note(|| format!("{} hears {event:?}", TaskId(number)));
         self.machine
             .handle(now, event)
             .unwrap_or_else(|error| panic!("task {number} drives its machine wrongly: {error}"));
         while let Some(effect) = self.machine.poll() {
-            at.env.note(|| format!("{} does {effect:?}", TaskId(number)));
+            at.env
+                .note(|| format!("{} does {effect:?}", TaskId(number)));
             self.carry_out(now, effect, at);
         }
     }
@@ -149,11 +157,13 @@ impl Task {
             }
         }
         self.stopped |= barrier.then.is_stop();
-        at.env.coverage.count(match (at.env.job.config.mode, barrier.mode) {
-            (Mode::AlignedFor(_), Mode::Unaligned) => "cuts: aligned at first, then unaligned",
-            (_, Mode::Unaligned) => "cuts: unaligned",
-            _ => "cuts: aligned",
-        });
+        at.env
+            .coverage
+            .count(match (at.env.job.config.mode, barrier.mode) {
+                (Mode::AlignedFor(_), Mode::Unaligned) => "cuts: aligned at first, then unaligned",
+                (_, Mode::Unaligned) => "cuts: unaligned",
+                _ => "cuts: aligned",
+            });
     }
 
     /// Fixes the task's view. What was restored and not processed yet is in flight.
@@ -161,7 +171,11 @@ impl Task {
         let checkpoint = barrier.checkpoint;
         let mut frozen = Frozen {
             counts: self.counts.clone(),
-            positions: self.positions.iter().map(|(&split, &next)| (split, next)).collect(),
+            positions: self
+                .positions
+                .iter()
+                .map(|(&split, &next)| (split, next))
+                .collect(),
             in_flight: InFlight::new(),
             prepared: Vec::new(),
         };
