@@ -85,6 +85,7 @@ impl Attempt {
         if assignments.is_some_and(|old| old != layout.assignments) {
             env.coverage.count("rescales");
         }
+        env.note(|| layout.to_string());
         let checkpoint = stored.as_ref().map(|stored| stored.checkpoint);
         let mut committers = BTreeMap::new();
         for (number, operator) in env.job.operators.iter().enumerate() {
@@ -160,6 +161,10 @@ impl Attempt {
             self.over.get_or_insert(Over::Ended(then));
         }
         self.over
+    }
+
+    pub(crate) fn is_deciding(&self) -> bool {
+        !self.keeper.is_idle()
     }
 
     /// Ends the attempt, unless it has ended.
@@ -286,7 +291,11 @@ impl Attempt {
                 let seat = &self.layout.tasks[task.0];
                 let groups = self.layout.assignments[seat.operator].groups(seat.subtask);
                 let whose = (seat.operator, seat.subtask);
-                let in_flight = frozen.in_flight.values().map(Vec::len).sum();
+                let in_flight = frozen
+                    .in_flight
+                    .iter()
+                    .map(|(_, records)| records.len())
+                    .sum();
                 env.coverage.add("records in flight taken", in_flight);
                 let storing = stored::store(self.files.clone(), checkpoint, whose, groups, frozen);
                 self.uploads.push(Upload {
@@ -320,7 +329,7 @@ impl Attempt {
     pub(crate) fn crash_some_task(&mut self, env: &mut Env) {
         if !self.tasks.is_empty() {
             let task = TaskId(env.random.index(self.tasks.len()));
-            env.note(|| format!("{task} crashes"));
+            env.note(|| format!("t{task} crashes"));
             if !self.tasks[task.0].is_finished() {
                 env.coverage.count("tasks crashed");
                 self.lifecycle[task.0].push_back(Event::Lost { task });
@@ -360,7 +369,7 @@ impl Attempt {
         let Some(kept) = self.keeper.step() else {
             return true;
         };
-        env.note(|| format!("the log: {}", brief(&kept)));
+        env.note(|| format!("log > {}", brief(&kept)));
         if kept.may_have_decided() {
             env.audit();
         }

@@ -118,15 +118,6 @@ impl External {
             .collect()
     }
 
-    fn unfinished(&self) -> Vec<String> {
-        let server = self.lock();
-        let transactions = server.transactions.iter();
-        transactions
-            .filter(|(_, one)| matches!(one.status, Status::Open | Status::Prepared))
-            .map(|(token, one)| format!("{token} of {} {}", one.sink, one.generation))
-            .collect()
-    }
-
     fn lock(&self) -> MutexGuard<'_, Server> {
         self.0.lock().expect("no holder panics")
     }
@@ -190,7 +181,12 @@ mod tests {
         }
 
         async fn unfinished(&self) -> Vec<String> {
-            External::unfinished(self)
+            let server = self.lock();
+            let transactions = server.transactions.iter();
+            transactions
+                .filter(|(_, one)| matches!(one.status, Status::Open | Status::Prepared))
+                .map(|(token, one)| format!("{token} of {} {}", one.sink, one.generation))
+                .collect()
         }
     }
 

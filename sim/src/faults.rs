@@ -12,6 +12,10 @@ pub(crate) struct Faults {
     pub(crate) declined: u64,
     /// Calls to the store that fail, of a thousand; half of them after they took effect.
     pub(crate) store_of_1000: u64,
+    /// How many of a thousand steps find the store full.
+    pub(crate) full_of_1000: u64,
+    /// How many process crashes are power cuts: all processes are gone, and what was not made durable.
+    pub(crate) power_cuts: u64,
     /// Calls to the external system whose reply says less than what happened.
     pub(crate) external: u64,
     /// Tasks that are much slower than the others.
@@ -35,6 +39,8 @@ impl Faults {
             doubled: random.pick(&[0, 3, 15]),
             declined: random.pick(&[0, 2, 10]),
             store_of_1000: random.pick(&[0, 5, 30]),
+            full_of_1000: random.pick(&[0, 0, 5]),
+            power_cuts: random.pick(&[0, 40]),
             external: random.pick(&[0, 10, 40]),
             slow: random.pick(&[0, 20, 50]),
             crashes_max: random.below(5),
@@ -51,6 +57,8 @@ impl Faults {
         doubled: 0,
         declined: 0,
         store_of_1000: 0,
+        full_of_1000: 0,
+        power_cuts: 0,
         external: 0,
         slow: 0,
         crashes_max: 0,

@@ -5,7 +5,7 @@
 //!   1 or 2 ─────▶ 1 or 2 each, one of them perhaps the head of a loop ──▶ and perhaps a counter
 //! ```
 
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
 use cutwater_barrier::{Mode, coordinate::Config};
 
@@ -132,6 +132,10 @@ impl Job {
 
     fn draw_operators(&mut self, random: &mut Random) {
         let middle = random.index(3);
+        if random.percent(3) {
+            self.add_operator(Role::Source, false); // All there is.
+            return;
+        }
         let mut above: Vec<usize> = Vec::new();
         for layer in 0..middle + 2 {
             let width = 1 + usize::from(random.percent(30));
@@ -244,11 +248,12 @@ impl Job {
 
     fn draw_splits(&mut self, random: &mut Random) {
         let bounded = random.percent(80);
+        let records_max = random.pick(&[8, 16, 40]);
         for operator in 0..self.operators.len() {
             if self.operators[operator].role == Role::Source {
                 self.operators[operator].finishes_early &= bounded;
                 for _ in 0..=random.index(3) {
-                    let records = u16::try_from(random.below(40)).expect("below 40");
+                    let records = u16::try_from(random.below(records_max)).expect("few");
                     let records = bounded.then_some(records);
                     self.splits.push(Split { operator, records });
                 }
@@ -328,6 +333,31 @@ impl Job {
             coming.extend(onward.map(|(edge, laps)| (self.edges[edge].to, laps)));
         }
         seen
+    }
+}
+
+/// For the head of a transcript.
+impl fmt::Display for Job {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let guarantee = if self.exactly_once {
+            "exactly"
+        } else {
+            "at least"
+        };
+        writeln!(f, "{guarantee} once, {:?}", self.config.mode)?;
+        for (number, operator) in self.operators.iter().enumerate() {
+            write!(f, "operator {number} {:?}:", operator.role)?;
+            for &edge in &operator.inputs {
+                let Edge { from, exchange, .. } = &self.edges[edge];
+                write!(f, " edge {edge} from {from} {exchange:?};")?;
+            }
+            for split in self.splits_of(number) {
+                let records = self.splits[usize::from(split)].records;
+                write!(f, " split {split}, records {records:?};")?;
+            }
+            writeln!(f)?;
+        }
+        Ok(())
     }
 }
 

@@ -1,5 +1,7 @@
 //! The job of one attempt: its tasks, and the channels between them.
 
+use std::fmt;
+
 use cutwater_barrier::coordinate::{Plan, TaskId};
 use cutwater_keygroups::Assignment;
 
@@ -18,6 +20,20 @@ pub(crate) struct Layout {
     pub(crate) assignments: Vec<Assignment>,
 }
 
+/// For the transcript.
+impl fmt::Display for Layout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, seat) in self.tasks.iter().enumerate() {
+            write!(f, "t{number} is {}.{}, reads", seat.operator, seat.subtask)?;
+            for (index, &channel) in seat.inputs.iter().enumerate() {
+                write!(f, " {index}: t{}", self.channels[channel].from)?;
+            }
+            f.write_str("; ")?;
+        }
+        Ok(())
+    }
+}
+
 /// Where a task stands.
 #[derive(Debug)]
 pub(crate) struct Seat {
@@ -33,7 +49,6 @@ pub(crate) struct Seat {
 pub(crate) struct Channel {
     pub(crate) edge: usize,
     pub(crate) from: usize,
-    pub(crate) to: usize,
 }
 
 impl Layout {
@@ -47,7 +62,6 @@ impl Layout {
             let parallelism = slots[operator.slot];
             match restored.map(|restored| &restored[number]) {
                 Some(old) if !rescale => old.clone(),
-                // Operators whose subtasks stand opposite each other move alike.
                 Some(old) if random.percent(50) => old
                     .with_fewest_moves(parallelism)
                     .expect("at most max parallelism"),
@@ -94,11 +108,7 @@ impl Layout {
                 let channel = self.channels.len();
                 self.tasks[to].inputs.push(channel);
                 lanes.push(channel);
-                self.channels.push(Channel {
-                    edge: number,
-                    from,
-                    to,
-                });
+                self.channels.push(Channel { edge: number, from });
             }
             self.tasks[from].outputs.push((number, lanes));
         }

@@ -70,7 +70,7 @@ impl Ledger {
             .filter(|completed| self.newest < Some(completed.checkpoint));
         let new: Vec<CheckpointId> = new.map(|completed| completed.checkpoint).collect();
         for checkpoint in new {
-            let stored = load(job, &store, checkpoint);
+            let stored = load(&store, checkpoint);
             assert!(
                 self.generation <= Some(stored.generation),
                 "checkpoint {checkpoint} of generation {} was completed after one of a newer generation",
@@ -97,15 +97,14 @@ impl Ledger {
     pub(crate) fn end(&self, job: &Job, external: &External) {
         let store = self.store.as_ref().expect("audited before");
         let newest = self.newest.expect("a job ends with a checkpoint");
-        let stored = load(job, store, newest);
+        let stored = load(store, newest);
         check(job, external, &stored, false);
     }
 }
 
-fn load(job: &Job, store: &CheckpointStore, checkpoint: CheckpointId) -> Stored {
+fn load(store: &CheckpointStore, checkpoint: CheckpointId) -> Stored {
     let metadata = at_once(store.load(checkpoint)).expect("a completed checkpoint is intact");
-    at_once(stored::read(store, &metadata, job.edges.len()))
-        .expect("a completed checkpoint is intact")
+    at_once(stored::read(store, &metadata)).expect("a completed checkpoint is intact")
 }
 
 /// The transactions that a checkpoint names.
@@ -138,8 +137,8 @@ fn check(job: &Job, external: &External, stored: &Stored, is_named_output: bool)
     let checkpoint = stored.checkpoint;
     let positions = positions(job, stored);
     let mut found = Tally::new(job);
-    for (&(edge, _), records) in &stored.in_flight {
-        let edge = &job.edges[edge];
+    for ((edge, _), records) in &stored.in_flight {
+        let edge = &job.edges[*edge];
         assert!(
             !edge.exchange.is_strict(),
             "an edge that cannot be re-routed carries channel state in checkpoint {checkpoint}"

@@ -21,8 +21,10 @@
 //!   at-least-once at least once); nothing is visible that no completed checkpoint names;
 //! - **liveness**: a job ends within a bounded number of steps after the last fault;
 //! - **order**: checkpoint ids increase, and so do generations in the log; every request is answered;
+//!   records of one key keep their order where one way leads to them;
 //! - **channel state**: none on edges that cannot be re-routed, none in savepoints (but from loops);
-//! - **bounds**: no channel holds more than its bound, a batch, and the barriers under way.
+//! - **bounds**: no channel holds more than its bound and a batch for each barrier that overtook; no
+//!   machine remembers more than a few checkpoints.
 
 mod attempt;
 mod committing;

@@ -49,11 +49,11 @@ pub(crate) struct Recovered {
     pub(crate) stored: Option<Stored>,
 }
 
-async fn recover(blobs: Stepped, options: Options, edges: usize) -> Result<Recovered> {
+async fn recover(blobs: Stepped, options: Options) -> Result<Recovered> {
     let mut store = CheckpointStore::open(blobs, options).await?;
     let term = store.take_over().await?;
     let stored = match store.load_latest().await? {
-        Some(metadata) => Some(stored::read(&store, &metadata, edges).await?),
+        Some(metadata) => Some(stored::read(&store, &metadata).await?),
         None => None,
     };
     Ok(Recovered {
@@ -73,11 +73,7 @@ impl Process {
         env.note(|| format!("process {number} starts"));
         Self {
             number,
-            stage: Stage::Starting(Doing::new(recover(
-                env.blobs.clone(),
-                options,
-                env.job.edges.len(),
-            ))),
+            stage: Stage::Starting(Doing::new(recover(env.blobs.clone(), options))),
         }
     }
 
@@ -106,8 +102,19 @@ impl Process {
         };
         if let Some(over) = over {
             env.note(|| format!("process {} is over: {over:?}", self.number));
+            let was_deciding = self.is_deciding();
             self.stage = Stage::Over(over);
-            env.audit(); // What was under way may have taken effect.
+            if was_deciding {
+                env.audit();
+            }
+        }
+    }
+
+    /// Whether a decision is under way, which may have taken effect.
+    pub(crate) fn is_deciding(&self) -> bool {
+        match &self.stage {
+            Stage::Running(attempt) => attempt.is_deciding(),
+            Stage::Starting(_) | Stage::Over(_) => false,
         }
     }
 

@@ -72,7 +72,7 @@ fn restore(
         }
     }
     let mut turn = 0;
-    for (&(edge, from), records) in &stored.in_flight {
+    for &((edge, from), ref records) in &stored.in_flight {
         for &record in records.iter().filter(|_| job.edges[edge].to == operator) {
             let owner = reroute(job, layout, edge, record, &mut turn);
             all[tasks[owner]]

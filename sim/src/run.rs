@@ -10,7 +10,7 @@ use std::{
     thread,
 };
 
-use crate::{coverage::Coverage, trace::Trace, world::World};
+use crate::{coverage::Coverage, job::Job, random::Random, trace::Trace, world::World};
 
 /// So many failures are told; one is enough to begin with.
 const FAILURES_MAX: usize = 20;
@@ -67,7 +67,8 @@ pub fn run(seed: u64) -> Result<Coverage, Failure> {
 /// Runs one seed, and gives the last things that happened.
 pub fn transcript(seed: u64) -> (String, Result<Coverage, Failure>) {
     let (trace, outcome) = traced(seed, Trace::new(true));
-    (trace.to_string(), outcome)
+    let job = Job::draw(&mut Random::new(seed));
+    (format!("{job}{trace}"), outcome)
 }
 
 fn traced(seed: u64, trace: Trace) -> (Trace, Result<Coverage, Failure>) {

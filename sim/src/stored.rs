@@ -24,8 +24,11 @@ pub(crate) type Counts = BTreeMap<KeyGroup, BTreeMap<Id, u16>>;
 /// A channel across attempts: its edge, and the subtask that sent.
 pub(crate) type ChannelName = (usize, u16);
 
-/// Records on their way, of each channel in the order in which they were sent.
-pub(crate) type InFlight = BTreeMap<ChannelName, Vec<Record>>;
+/// Records on their way, in sections, in the order in which they have to be processed.
+///
+/// What was itself restored and is not processed yet comes first. Another subtask may have sent it than
+/// sends the same keys now, so the names of channels do not give that order.
+pub(crate) type InFlight = Vec<(ChannelName, Vec<Record>)>;
 
 /// What a task fixed at its cut, before anything of it is stored.
 #[derive(Clone, Debug, Default)]
@@ -53,6 +56,13 @@ pub(crate) fn uid(operator: usize) -> String {
 
 fn edge_name(edge: usize) -> String {
     format!("edge-{edge}")
+}
+
+fn edge_number(name: &str) -> usize {
+    let number = name
+        .strip_prefix("edge-")
+        .and_then(|number| number.parse().ok());
+    number.expect("written by `edge_name`")
 }
 
 /// Writes a part's files.
@@ -159,11 +169,7 @@ pub(crate) struct StoredSubtask {
 }
 
 /// Reads everything that a checkpoint names.
-pub(crate) async fn read(
-    store: &CheckpointStore,
-    metadata: &Metadata,
-    edges: usize,
-) -> Result<Stored> {
+pub(crate) async fn read(store: &CheckpointStore, metadata: &Metadata) -> Result<Stored> {
     let mut operators = Vec::new();
     for number in 0..metadata.operators.len() {
         let operator = &metadata.operators[&uid(number)];
@@ -185,16 +191,17 @@ pub(crate) async fn read(
         });
     }
     let mut in_flight = InFlight::new();
-    for edge in 0..edges {
-        for (file, section) in metadata.in_flight(&edge_name(edge)) {
-            let bytes = store.read(file, section.range.clone()).await?;
+    for channels in &metadata.channels {
+        for section in &channels.sections {
+            let bytes = store.read(&channels.file, section.range.clone()).await?;
             let mut rest = &bytes[..];
-            let records = in_flight.entry((edge, section.from)).or_default();
+            let mut records = Vec::new();
             for _ in 0..section.records {
                 let (record, after) = postcard::take_from_bytes(rest).expect("written by `store`");
                 records.push(record);
                 rest = after;
             }
+            in_flight.push(((edge_number(&section.edge), section.from), records));
         }
     }
     Ok(Stored {

@@ -261,8 +261,12 @@ impl Task {
 
     /// Reads one item of any channel that may be read.
     fn read(&mut self, at: &mut Surroundings<'_>) -> bool {
-        let feedback = self.inputs.iter().filter(|input| input.feedback);
-        let inside: usize = feedback.map(|input| at.lanes[input.lane].len()).sum();
+        // What is held back for the cut does not count: the cut may wait for what is outside.
+        let inside =
+            self.inputs.iter().enumerate().filter(|(index, input)| {
+                input.feedback && !self.machine.is_blocked(Channel(*index))
+            });
+        let inside: usize = inside.map(|(_, input)| at.lanes[input.lane].len()).sum();
         let count = self.inputs.len();
         let first = at.env.random.index(count);
         let readable = (first..first + count)

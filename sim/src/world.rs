@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use cutwater_barrier::{Kind, Then};
+use cutwater_storage::testkit::{Call, Failure, On};
 
 use crate::{
     coverage::Coverage,
@@ -132,6 +133,11 @@ impl World {
     fn something_comes_from_outside(&mut self) {
         if self.env.is_faulty() {
             let faults = self.env.faults;
+            if self.env.random.below(1_000) < faults.full_of_1000 {
+                self.env.coverage.count("the store was full");
+                let store = self.env.blobs.0.faults();
+                store.fail(On::call(Call::Create), Failure::Full);
+            }
             // Later rather than at once: there is more to lose.
             let seldom = if self.env.ledger.newest().is_some() {
                 150
@@ -161,7 +167,7 @@ impl World {
         }
     }
 
-    /// A task dies, a process dies, or a process is only believed dead.
+    /// A task dies, a process dies, a process is only believed dead, or the power fails.
     fn crash(&mut self) {
         let faults = self.env.faults;
         if self.env.random.percent(faults.tasks)
@@ -180,13 +186,23 @@ impl World {
             format!("process {number} {lives}")
         });
         let old = self.restart();
-        if is_zombie {
+        if self.env.random.percent(faults.power_cuts) {
+            self.env.note(|| "the power fails".to_owned());
+            self.env.coverage.count("power cuts");
+            self.zombies.clear();
+            drop(old);
+            self.env.blobs.0.inner().cut_power();
+            self.env.audit();
+        } else if is_zombie {
             self.env.coverage.count("zombies");
             self.zombies.push(old);
         } else {
             self.env.coverage.count("processes crashed");
+            let was_deciding = old.is_deciding();
             drop(old);
-            self.env.audit();
+            if was_deciding {
+                self.env.audit();
+            }
         }
     }
 

@@ -15,6 +15,7 @@ use crate::{
     process::Over,
     stored::{self, Part},
     task::Notice,
+    trace,
 };
 
 impl Attempt {
@@ -62,12 +63,12 @@ impl Attempt {
             Kind::Savepoint => Request::savepoint(id),
         };
         self.open_requests.push(id);
-        env.note(|| format!("requested: {kind:?}, then {then:?}"));
+        env.note(|| format!("somebody requests a {kind:?}, then {then:?}"));
         self.tell(env, Event::Requested(request.then(then)));
     }
 
     pub(super) fn tell(&mut self, env: &mut Env, event: Event<Part>) {
-        env.note(|| format!("coordinator hears {}", brief(&event)));
+        env.note(|| format!("co  < {}", trace::news(&event)));
         self.coordinator
             .handle(env.now, event)
             .unwrap_or_else(|error| panic!("the coordinator is driven wrongly: {error}"));
@@ -88,7 +89,7 @@ impl Attempt {
                     let pending = self.coordinator.pending().count();
                     assert!(pending <= most, "{pending} checkpoints are in progress");
                 }
-                env.note(|| format!("coordinator triggers {task} with {barrier:?}"));
+                env.note(|| format!("co  > trigger t{task} {}", trace::barrier(&barrier)));
                 self.notices.push((task.0, Notice::Trigger(barrier)));
             }
             Effect::Decide(decision) => self.decide(env, decision),
@@ -98,7 +99,7 @@ impl Attempt {
             Effect::NotifyAborted {
                 checkpoint, reason, ..
             } => {
-                env.note(|| format!("coordinator aborts {checkpoint}: {reason}"));
+                env.note(|| format!("co  > abort c{checkpoint}: {reason}"));
                 env.coverage.count(name(reason));
                 self.not_completed(env, checkpoint);
             }
@@ -120,7 +121,7 @@ impl Attempt {
                 self.has_ended = true;
             }
             Effect::FailJob(failure) => {
-                env.note(|| format!("the attempt fails: {failure}"));
+                env.note(|| format!("co  > fail: {failure}"));
                 env.coverage.count(match failure {
                     JobFailure::Fenced => "failed: fenced",
                     JobFailure::StopFailed { .. } => "failed: stop failed",
@@ -199,17 +200,5 @@ fn name(reason: Abort) -> &'static str {
         Abort::NotDurable(_) => "aborted: not durable",
         Abort::PartlyFinished { .. } => "aborted: partly finished",
         _ => "aborted: otherwise",
-    }
-}
-
-fn brief(event: &Event<Part>) -> String {
-    match event {
-        Event::Acked {
-            checkpoint, task, ..
-        } => format!("that {task} acknowledges {checkpoint}"),
-        Event::NotDecided {
-            checkpoint, reason, ..
-        } => format!("NotDecided {checkpoint} {reason:?}"),
-        event => format!("{event:?}"),
     }
 }

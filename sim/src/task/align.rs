@@ -3,7 +3,6 @@
 use cutwater_barrier::{
     Barrier, CheckpointId, Mode, Time,
     align::{AbortReason, Channel, Effect, Event},
-    coordinate::TaskId,
     stats::TaskStats,
 };
 use cutwater_sink_2pc::Writer;
@@ -12,7 +11,8 @@ use super::{News, Surroundings, Task};
 use crate::{
     record::{Item, Record},
     stepped::at_once,
-    stored::{Frozen, InFlight},
+    stored::{ChannelName, Frozen, InFlight},
+    trace,
 };
 
 /// A checkpoint whose cut was made, and of which something is still to come.
@@ -20,6 +20,8 @@ use crate::{
 pub(super) struct Capture {
     checkpoint: CheckpointId,
     frozen: Frozen,
+    /// How many sections of the records in flight were so already when this attempt began.
+    restored: usize,
 }
 
 /// What the coordinator tells a task. May get lost, come twice or late, except for the end.
@@ -101,13 +103,13 @@ impl Task {
     fn tell(&mut self, event: Event, at: &mut Surroundings<'_>) {
         let (now, number) = (at.env.now, self.number);
         at.env
-            .note(|| format!("{} hears {event:?}", TaskId(number)));
+            .note(|| format!("t{number:<2} < {}", trace::event(&event)));
         self.machine
             .handle(now, event)
             .unwrap_or_else(|error| panic!("task {number} drives its machine wrongly: {error}"));
         while let Some(effect) = self.machine.poll() {
             at.env
-                .note(|| format!("{} does {effect:?}", TaskId(number)));
+                .note(|| format!("t{number:<2} > {}", trace::effect(&effect)));
             self.carry_out(now, effect, at);
         }
     }
@@ -179,9 +181,18 @@ impl Task {
             in_flight: InFlight::new(),
             prepared: Vec::new(),
         };
-        for &(channel, record) in &self.restored {
-            frozen.in_flight.entry(channel).or_default().push(record);
+        if !self.restored.is_empty() {
+            at.env
+                .coverage
+                .count("cuts: before all restored records were processed");
         }
+        for &(channel, record) in &self.restored {
+            match frozen.in_flight.last_mut() {
+                Some((last, records)) if *last == channel => records.push(record),
+                _ => frozen.in_flight.push((channel, vec![record])),
+            }
+        }
+        let restored = frozen.in_flight.len();
         if let Some(writer) = &mut self.writer {
             match at_once(writer.prepare(now, checkpoint, barrier.then.into())) {
                 Ok(flushed) => {
@@ -194,7 +205,11 @@ impl Task {
             }
         }
         assert!(self.capture.is_none(), "one capture at a time");
-        self.capture = Some(Capture { checkpoint, frozen });
+        self.capture = Some(Capture {
+            checkpoint,
+            frozen,
+            restored,
+        });
     }
 
     /// Saves records of a channel with the checkpoint in progress.
@@ -207,8 +222,12 @@ impl Task {
         let lane = &at.layout.channels[self.inputs[index].lane];
         let channel = (lane.edge, at.layout.tasks[lane.from].subtask);
         let capture = self.capture.as_mut().expect("recorded after the snapshot");
-        let kept = capture.frozen.in_flight.entry(channel).or_default();
-        kept.extend(records);
+        let sections = &mut capture.frozen.in_flight;
+        let of_channel = |(name, _): &(ChannelName, _)| *name == channel;
+        match sections[capture.restored..].iter().position(of_channel) {
+            Some(place) => sections[capture.restored + place].1.extend(records),
+            None => sections.push((channel, records.into_iter().collect())),
+        }
     }
 
     /// Everything of the checkpoint is in hand.
