@@ -288,10 +288,13 @@ impl<C> Gate<C> {
     fn readable(&self, inner: &Inner<C>, is_blocked: impl Fn(usize) -> bool) -> Option<usize> {
         let count = inner.queues.len();
         // What circles in a loop is admitted first, or new input would fill the loop until it stands.
-        let is_circling = |queue: &Queue<C>| {
-            queue.input == Input::Feedback && self.is_over(queue.batches, queue.records)
+        // Not if a barrier that waits for one of the new input's holds it back.
+        let is_circling = |(channel, queue): (usize, &Queue<C>)| {
+            queue.input == Input::Feedback
+                && self.is_over(queue.batches, queue.records)
+                && !is_blocked(channel)
         };
-        let is_loop_full = inner.queues.iter().any(is_circling);
+        let is_loop_full = inner.queues.iter().enumerate().any(is_circling);
         (inner.next..inner.next + count)
             .map(|channel| channel % count)
             .find(|&channel| {

@@ -62,7 +62,8 @@ const ALLOWED: &[(&str, &[&str], Outside)] = &[
         &["barrier", "keygroups", "storage", "sink-2pc"],
         Crates,
     ),
-    ("examples/flights", JOB, Tokio),
+    ("examples/demo", JOB, Tokio),
+    ("examples/flights", SHOWN_JOB, Tokio),
     ("examples/totals", JOB, Tokio),
     ("xtask", &[], Nothing),
 ];
@@ -77,6 +78,15 @@ const JOB: &[&str] = &[
     "connectors/source",
     "connectors/file",
     "runtime",
+];
+
+/// What a job's program may use that is killed and restarted for show.
+const SHOWN_JOB: &[&str] = &[
+    "keygroups",
+    "state",
+    "connectors/file",
+    "runtime",
+    "examples/demo",
 ];
 
 /// Every arrow that is drawn in a manifest and not in the table.

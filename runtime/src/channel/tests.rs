@@ -96,6 +96,11 @@ fn a_feedback_channel_never_holds_its_sender_back_but_is_read_first_when_long() 
         .collect();
     // Ten wait there: it is read alone until fewer than two are left.
     assert_eq!(channels, [1; 9]);
+    // Held back by a barrier that waits for one from outside, it must not hold that back in turn.
+    for i in 0..10 {
+        back.send(batch(i)).unwrap();
+    }
+    assert_eq!(value(gate.poll(|channel| channel == 1).unwrap()).0, 0);
 }
 
 #[test]

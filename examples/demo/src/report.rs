@@ -31,7 +31,7 @@ pub(crate) struct Stop {
     /// The newest that was complete.
     pub(crate) latest: Option<u64>,
     /// In the state by then.
-    pub(crate) flights: u64,
+    pub(crate) records: u64,
     pub(crate) parallelism: u16,
 }
 
@@ -41,7 +41,7 @@ impl fmt::Display for Stop {
         if let Some(checkpoint) = self.checkpoint {
             write!(f, " of checkpoint {checkpoint}")?;
         }
-        write!(f, ", after {} flights", HumanCount(self.flights))
+        write!(f, ", after {} records", HumanCount(self.records))
     }
 }
 
@@ -51,16 +51,18 @@ pub(crate) struct Recovery {
     pub(crate) stop: Stop,
     pub(crate) restored: Option<u64>,
     /// In the restored state.
-    pub(crate) flights: u64,
+    pub(crate) records: u64,
+    /// On the way there in the restored checkpoint.
+    pub(crate) in_flight: u64,
     pub(crate) parallelism: u16,
     /// From the start of the process to its first checkpoint.
     pub(crate) first_checkpoint: Duration,
 }
 
 impl Recovery {
-    /// Read, lost with the process, and read again.
-    fn replayed(&self) -> u64 {
-        self.stop.flights.saturating_sub(self.flights)
+    /// Processed, lost with the process, and processed again.
+    fn repeated(&self) -> u64 {
+        self.stop.records.saturating_sub(self.records)
     }
 }
 
@@ -68,11 +70,12 @@ impl fmt::Display for Recovery {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "      restored from checkpoint {} with parallelism {}: {} flights in the state, {} to read again",
+            "      restored from checkpoint {} with parallelism {}: {} records in the state, {} in flight, {} to process again",
             or_none(self.restored),
             self.parallelism,
-            HumanCount(self.flights),
-            HumanCount(self.replayed()),
+            HumanCount(self.records),
+            HumanCount(self.in_flight),
+            HumanCount(self.repeated()),
         )
     }
 }
@@ -81,6 +84,16 @@ impl fmt::Display for Recovery {
 const SHOWN: usize = 2;
 
 impl History {
+    /// What shows that no recovery had to put records back on their way.
+    pub(crate) fn nothing_in_flight(&self) -> Vec<String> {
+        let restored = self.recoveries.iter().filter(|each| each.in_flight > 0);
+        let problem = "no restored checkpoint held any";
+        (restored.count() == 0)
+            .then(|| problem.to_owned())
+            .into_iter()
+            .collect()
+    }
+
     /// The tables; the one of checkpoints with `all` of them, or the first and last of each run.
     pub(crate) fn write(&self, out: &mut impl Write, all: bool) -> io::Result<()> {
         let (completed, aborted) = (self.checkpoints.len(), self.aborted);
@@ -98,10 +111,12 @@ impl History {
             "run",
             "id",
             "duration",
+            "start delay",
             "alignment",
             "sync",
             "async",
             "bytes",
+            "in flight",
         ]);
         for run in self.checkpoints.chunk_by(|(run, _), (next, _)| run == next) {
             let is_whole = all || run.len() <= 2 * SHOWN + 1;
@@ -141,10 +156,13 @@ impl History {
         Some(Checkpoint {
             id: 0,
             duration: at(|each| each.duration)?,
+            start_delay: at(|each| each.start_delay)?,
             alignment: at(|each| each.alignment)?,
             sync: at(|each| each.sync)?,
             r#async: at(|each| each.r#async)?,
             bytes: at(|each| each.bytes)?,
+            in_flight: at(|each| each.in_flight)?,
+            bytes_in_flight: at(|each| each.bytes_in_flight)?,
         })
     }
 
@@ -155,7 +173,8 @@ impl History {
             "complete",
             "restored",
             "parallelism",
-            "read again",
+            "in flight",
+            "again",
             "first checkpoint",
         ]);
         for recovery in &self.recoveries {
@@ -165,7 +184,8 @@ impl History {
                 or_none(stop.latest),
                 or_none(recovery.restored),
                 format!("{} → {}", stop.parallelism, recovery.parallelism),
-                format!("{} flights", HumanCount(recovery.replayed())),
+                HumanCount(recovery.in_flight).to_string(),
+                format!("{} records", HumanCount(recovery.repeated())),
                 format!("{} ms", recovery.first_checkpoint.as_millis()),
             ]);
             cells.insert(0, Cell::new(stop.window));
@@ -187,11 +207,22 @@ fn row(run: &str, checkpoint: &Checkpoint) -> Vec<String> {
         run.to_owned(),
         checkpoint.id.to_string(),
         millis(checkpoint.duration),
+        millis(checkpoint.start_delay),
         millis(checkpoint.alignment),
         millis(checkpoint.sync),
         millis(checkpoint.r#async),
         HumanBytes(checkpoint.bytes).to_string(),
+        in_flight(checkpoint),
     ]
+}
+
+/// Records and what they take.
+fn in_flight(checkpoint: &Checkpoint) -> String {
+    let (records, bytes) = (checkpoint.in_flight, checkpoint.bytes_in_flight);
+    match records {
+        0 => "none".to_owned(),
+        _ => format!("{} ({})", HumanCount(records), HumanBytes(bytes)),
+    }
 }
 
 fn numbers(cells: impl IntoIterator<Item = String>) -> Vec<Cell> {
@@ -208,4 +239,38 @@ fn millis(micros: u64) -> String {
 
 fn or_none(checkpoint: Option<u64>) -> String {
     checkpoint.map_or_else(|| "none".to_owned(), |checkpoint| checkpoint.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Duration, History, Recovery, Stop, Window};
+
+    fn history(in_flight: &[u64]) -> History {
+        let stop = Stop {
+            window: Window::Prepared,
+            checkpoint: Some(4),
+            latest: Some(3),
+            records: 120,
+            parallelism: 2,
+        };
+        let recovery = |&in_flight| Recovery {
+            stop,
+            restored: Some(3),
+            records: 90,
+            in_flight,
+            parallelism: 3,
+            first_checkpoint: Duration::ZERO,
+        };
+        History {
+            recoveries: in_flight.iter().map(recovery).collect(),
+            ..History::default()
+        }
+    }
+
+    #[test]
+    fn one_recovery_with_records_in_flight_shows_that_they_come_back() {
+        assert_eq!(history(&[0, 7, 0]).nothing_in_flight(), [] as [String; 0]);
+        assert_eq!(history(&[0, 0]).nothing_in_flight().len(), 1);
+        assert_eq!(history(&[]).nothing_in_flight().len(), 1);
+    }
 }

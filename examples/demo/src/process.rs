@@ -14,7 +14,7 @@ use std::{
 
 use cutwater_runtime::BoxError;
 
-use crate::{child, event::Event};
+use crate::{event::Event, run::Run};
 
 /// A run that says nothing for so long is stuck. Checkpoints are a fraction of a second apart.
 const SILENCE_MAX: Duration = Duration::from_secs(60);
@@ -39,19 +39,9 @@ impl Process {
         clippy::disallowed_methods,
         reason = "a thread to wait for lines with a bound, and a watch for the table"
     )]
-    pub(crate) fn start(run: &child::Run, log: &Path) -> Result<Self, BoxError> {
+    pub(crate) fn start(run: &Run, log: &Path) -> Result<Self, BoxError> {
         let mut command = Command::new(std::env::current_exe()?);
-        command.arg("run");
-        for input in &run.logs {
-            command.arg("--log").arg(input);
-        }
-        command.arg("--checkpoints").arg(&run.checkpoints);
-        command.arg("--output").arg(&run.output);
-        command.args(["--parallelism", &run.parallelism.to_string()]);
-        command.args(["--rate", &run.rate.to_string()]);
-        if let Some(halt) = run.halt {
-            command.args(["--halt", &halt.to_string()]);
-        }
+        command.args(run.arguments());
         let started = Instant::now();
         let mut child = command
             .stdin(Stdio::piped())

@@ -12,24 +12,25 @@ use cutwater_runtime::BoxError;
 use indicatif::{HumanCount, ProgressBar, ProgressStyle};
 
 use crate::{
-    child,
-    compare::{Committed, Comparison},
+    Example,
     event::{Event, What},
-    logs::{self, Fleet},
-    plan::{self, PARALLELISM, Run},
+    flow::Flow,
+    plan::{self, PARALLELISM, Planned},
     process::Process,
     report::{History, Recovery, Stop},
+    run::Run,
 };
 
 /// What the user says on the command line of the demo.
 #[derive(clap::Args, Debug)]
-pub(crate) struct Demo {
-    /// A folder of flight logs and `expected-by-tailnum.csv` [default: January 2013]
-    #[arg(long, value_name = "DIR")]
-    data: Option<PathBuf>,
-    /// Flights read per second; 0 for as fast as it goes [default: all of them in 10 s]
+pub(crate) struct Demo<O: clap::Args> {
+    #[command(flatten)]
+    input: O,
+    /// Records per second; 0 for as fast as it goes [default: all of them in 10 s]
     #[arg(long, value_name = "N")]
     rate: Option<u64>,
+    #[command(flatten)]
+    flow: Flow,
     /// Decides where the job is killed
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -41,7 +42,7 @@ pub(crate) struct Demo {
     all: bool,
 }
 
-/// The workspace, for the defaults.
+/// For the default folder.
 const WORKSPACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// In the demo's folder, what the sink writes.
@@ -51,21 +52,23 @@ const OUTPUT: &str = "output";
 const SECONDS: u64 = 10;
 
 /// True if all is as it should be.
-pub(crate) fn demo(options: &Demo) -> Result<bool, BoxError> {
-    let (logs, right, expected) = input(options.data.as_deref())?;
-    let flights: u64 = right.values().map(|totals| totals.flights).sum();
-    let rate = options.rate.unwrap_or_else(|| (flights / SECONDS).max(1));
+pub(crate) fn demo<E: Example>(options: &Demo<E::Options>) -> Result<bool, BoxError> {
+    let example = E::new(&options.input)?;
+    let records = example.records();
+    let rate = options.rate.unwrap_or_else(|| (records / SECONDS).max(1));
     let directory = new_directory(options.dir.as_deref())?;
-    let runs = plan::runs(options.seed, flights);
-    introduce(&logs, &right, rate, options.seed, &runs, &directory)?;
+    let runs = plan::runs(options.seed, records);
+    let flow = options.flow;
+    introduce(&example, rate, options.seed, &runs, &directory)?;
 
     let stage = Stage {
-        logs,
+        inputs: example.files(&directory)?,
         rate,
+        flow,
         output: directory.join(OUTPUT),
         checkpoints: directory.join("checkpoints"),
         directory,
-        bar: progress_bar(flights),
+        bar: progress_bar(records),
     };
     let mut history = History::default();
     for (number, run) in runs.iter().enumerate() {
@@ -73,7 +76,13 @@ pub(crate) fn demo(options: &Demo) -> Result<bool, BoxError> {
     }
     stage.bar.finish_and_clear();
 
-    let comparison = Comparison::new(Committed::read(&stage.output)?, &right, &expected);
+    let mut comparison = example.compare(&stage.output)?;
+    if flow.is_unaligned() {
+        comparison = comparison.claim(
+            "records that were in flight came back with their checkpoint",
+            history.nothing_in_flight(),
+        );
+    }
     let mut out = io::stdout();
     history.write(&mut out, options.all)?;
     comparison.write(&mut out)?;
@@ -87,38 +96,26 @@ pub(crate) fn demo(options: &Demo) -> Result<bool, BoxError> {
 
 /// What the user says to compare once more.
 #[derive(clap::Args, Debug)]
-pub(crate) struct Compare {
-    /// The folder of logs that the demo read [default: January 2013]
-    #[arg(long, value_name = "DIR")]
-    data: Option<PathBuf>,
+pub(crate) struct Compare<O: clap::Args> {
+    #[command(flatten)]
+    input: O,
     /// The folder of the demo
     dir: PathBuf,
 }
 
 /// Compares what an earlier demo has committed. True if all is as it should be.
-pub(crate) fn compare(options: &Compare) -> Result<bool, BoxError> {
-    let (_, right, expected) = input(options.data.as_deref())?;
-    let output = options.dir.join(OUTPUT);
-    let committed = Committed::read(&output)
-        .map_err(|error| format!("{} cannot be read: {error}", output.display()))?;
-    let comparison = Comparison::new(committed, &right, &expected);
+pub(crate) fn compare<E: Example>(options: &Compare<E::Options>) -> Result<bool, BoxError> {
+    let example = E::new(&options.input)?;
+    let comparison = example.compare(&options.dir.join(OUTPUT))?;
     comparison.write(&mut io::stdout())?;
     Ok(comparison.agrees())
 }
 
-/// The logs, what they add up to, and what they should.
-fn input(data: Option<&Path>) -> Result<(Vec<PathBuf>, Fleet, Fleet), BoxError> {
-    let january = Path::new(WORKSPACE).join("data/flights-2013-01");
-    let data = data.unwrap_or(&january);
-    let logs = logs::find(data)?;
-    let right = logs::count(&logs)?;
-    Ok((logs, right, logs::expected(data)?))
-}
-
 /// Where the runs happen.
 struct Stage {
-    logs: Vec<PathBuf>,
+    inputs: Vec<PathBuf>,
     rate: u64,
+    flow: Flow,
     directory: PathBuf,
     checkpoints: PathBuf,
     output: PathBuf,
@@ -127,16 +124,24 @@ struct Stage {
 
 impl Stage {
     /// Runs the job until its kill, or to the end.
-    fn perform(&self, number: usize, run: &Run, history: &mut History) -> Result<(), BoxError> {
+    fn perform(&self, number: usize, run: &Planned, history: &mut History) -> Result<(), BoxError> {
         let log = self.directory.join(format!("run-{}.log", number + 1));
         let mut process = Process::start(&self.child(run), &log)?;
-        let mut restored = None;
+        let mut restored = Restored::default();
         let mut latest = None;
         loop {
             let (event, since_start) = process.next()?;
             self.show(number, run, &event);
             match event.what {
-                What::Started { restored: from } => restored = from,
+                What::Started {
+                    restored: checkpoint,
+                    in_flight,
+                } => {
+                    restored = Restored {
+                        checkpoint,
+                        in_flight,
+                    };
+                }
                 What::Completed(checkpoint) => {
                     self.recovered(run, restored, &event, since_start, history)?;
                     latest = Some(checkpoint.id);
@@ -150,7 +155,7 @@ impl Stage {
                         window: halt.window,
                         checkpoint,
                         latest,
-                        flights: event.flights,
+                        records: event.records,
                         parallelism: run.parallelism,
                     };
                     self.say(&format!("run {} was killed {stop}", number + 1))?;
@@ -171,13 +176,14 @@ impl Stage {
         }
     }
 
-    fn child(&self, run: &Run) -> child::Run {
-        child::Run {
-            logs: self.logs.clone(),
+    fn child(&self, run: &Planned) -> Run {
+        Run {
+            inputs: self.inputs.clone(),
             checkpoints: self.checkpoints.clone(),
             output: self.output.clone(),
             parallelism: run.parallelism,
             rate: self.rate,
+            flow: self.flow,
             halt: run.halt,
         }
     }
@@ -185,8 +191,8 @@ impl Stage {
     /// A checkpoint is complete. The first after a kill says that the recovery has worked.
     fn recovered(
         &self,
-        run: &Run,
-        restored: Option<u64>,
+        run: &Planned,
+        restored: Restored,
         event: &Event,
         since_start: Duration,
         history: &mut History,
@@ -196,8 +202,9 @@ impl Stage {
         };
         let recovery = Recovery {
             stop,
-            restored,
-            flights: event.restored,
+            restored: restored.checkpoint,
+            records: event.restored,
+            in_flight: restored.in_flight,
             parallelism: run.parallelism,
             first_checkpoint: since_start,
         };
@@ -206,8 +213,8 @@ impl Stage {
         Ok(())
     }
 
-    fn show(&self, number: usize, run: &Run, event: &Event) {
-        self.bar.set_position(event.flights);
+    fn show(&self, number: usize, run: &Planned, event: &Event) {
+        self.bar.set_position(event.records);
         let checkpoint = match event.what {
             What::Completed(checkpoint) => format!(", checkpoint {}", checkpoint.id),
             _ => String::new(),
@@ -225,44 +232,42 @@ impl Stage {
     }
 }
 
+/// What a run has started from.
+#[derive(Clone, Copy, Debug, Default)]
+struct Restored {
+    checkpoint: Option<u64>,
+    in_flight: u64,
+}
+
 /// Draws on standard error, and only if that is a terminal.
-fn progress_bar(flights: u64) -> ProgressBar {
+fn progress_bar(records: u64) -> ProgressBar {
     let style =
-        ProgressStyle::with_template("{bar:40.cyan/blue} {human_pos}/{human_len} flights  {msg}")
+        ProgressStyle::with_template("{bar:40.cyan/blue} {human_pos}/{human_len} records  {msg}")
             .expect("a template without mistakes")
             .progress_chars("━╸─");
-    ProgressBar::new(flights).with_style(style)
+    ProgressBar::new(records).with_style(style)
 }
 
 fn introduce(
-    logs: &[PathBuf],
-    right: &Fleet,
+    example: &impl Example,
     rate: u64,
     seed: u64,
-    runs: &[Run],
+    runs: &[Planned],
     directory: &Path,
 ) -> io::Result<()> {
     let mut out = io::stdout();
-    let flights = right.values().map(|totals| totals.flights).sum();
-    writeln!(
-        out,
-        "{} flights of {} aircraft in {} logs, in {}",
-        HumanCount(flights),
-        HumanCount(right.len() as u64),
-        logs.len(),
-        directory.display()
-    )?;
+    writeln!(out, "{}, in {}", example.summary(), directory.display())?;
     match NonZeroU64::new(rate) {
-        Some(rate) => writeln!(out, "at {} flights per second", HumanCount(rate.get()))?,
+        Some(rate) => writeln!(out, "at {} records per second", HumanCount(rate.get()))?,
         None => writeln!(out, "as fast as it goes")?,
     }
     writeln!(out, "\nThe plan of seed {seed}:")?;
     for (number, run) in runs.iter().enumerate() {
         let end = match run.halt {
             Some(halt) => format!(
-                "killed {}, after {} flights",
+                "killed {}, after {} records",
                 halt.window,
-                HumanCount(halt.flights)
+                HumanCount(halt.records)
             ),
             None => "to the end".to_owned(),
         };

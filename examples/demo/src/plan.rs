@@ -10,21 +10,21 @@ pub(crate) const PARALLELISM: [u16; 5] = [2, 3, 1, 4, 2];
 
 /// One run of the job in a process of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Run {
+pub(crate) struct Planned {
     pub(crate) parallelism: u16,
     /// `None`: it runs to the end of the input.
     pub(crate) halt: Option<Halt>,
 }
 
-/// The runs over `flights` flights that `seed` decides.
-pub(crate) fn runs(seed: u64, flights: u64) -> [Run; PARALLELISM.len()] {
+/// The runs over `records` records that `seed` decides.
+pub(crate) fn runs(seed: u64, records: u64) -> [Planned; PARALLELISM.len()] {
     let mut random = SplitMix64(seed);
     let mut windows = Window::ALL;
     for last in (1..windows.len()).rev() {
         // Fisher–Yates. Below the length of an array, so it fits.
         windows.swap(last, random.below(last as u64 + 1) as usize);
     }
-    let share = flights / PARALLELISM.len() as u64;
+    let share = records / PARALLELISM.len() as u64;
     let mut after = 0;
     std::array::from_fn(|number| {
         let halt = windows.get(number).map(|&window| {
@@ -32,12 +32,12 @@ pub(crate) fn runs(seed: u64, flights: u64) -> [Run; PARALLELISM.len()] {
             let into_share = share / 2 + random.below(share / 2 + 1);
             let halt = Halt {
                 window,
-                flights: after + into_share,
+                records: after + into_share,
             };
             after += share;
             halt
         });
-        Run {
+        Planned {
             parallelism: PARALLELISM[number],
             halt,
         }
@@ -76,15 +76,15 @@ mod tests {
     #[test]
     fn every_seed_kills_once_in_every_window_and_moves_on() {
         for seed in 0..1000 {
-            for flights in [0, 7, 27_004] {
-                let runs = runs(seed, flights);
+            for records in [0, 7, 27_004] {
+                let runs = runs(seed, records);
                 let halts: Vec<_> = runs.iter().filter_map(|run| run.halt).collect();
                 assert_eq!(halts.len(), PARALLELISM.len() - 1, "seed {seed}");
                 for window in Window::ALL {
                     let kills = halts.iter().filter(|halt| halt.window == window);
                     assert_eq!(kills.count(), 1, "seed {seed}, {window}");
                 }
-                assert!(halts.is_sorted_by_key(|halt| halt.flights), "seed {seed}");
+                assert!(halts.is_sorted_by_key(|halt| halt.records), "seed {seed}");
                 assert!(runs[4].halt.is_none(), "seed {seed}");
             }
         }

@@ -5,10 +5,10 @@ use serde::{Deserialize, Serialize};
 /// A moment of the run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Event {
-    /// Flights that came into its state with the checkpoint that it was restored from.
+    /// Records that came into its state with the checkpoint that it was restored from.
     pub(crate) restored: u64,
-    /// All flights in its state.
-    pub(crate) flights: u64,
+    /// All records in its state.
+    pub(crate) records: u64,
     pub(crate) what: What,
 }
 
@@ -18,6 +18,8 @@ pub(crate) enum What {
     /// It has taken over, and starts from this checkpoint or from nothing.
     Started {
         restored: Option<u64>,
+        /// Records that were in flight in that checkpoint, and are again.
+        in_flight: u64,
     },
     Completed(Checkpoint),
     Aborted {
@@ -38,6 +40,8 @@ pub(crate) struct Checkpoint {
     pub(crate) id: u64,
     /// From the trigger to the last acknowledgement.
     pub(crate) duration: u64,
+    /// From the trigger to the first barrier at a task.
+    pub(crate) start_delay: u64,
     /// From the first to the last barrier at a task.
     pub(crate) alignment: u64,
     /// A task's stop for its snapshot.
@@ -46,4 +50,8 @@ pub(crate) struct Checkpoint {
     pub(crate) r#async: u64,
     /// Written by all tasks together.
     pub(crate) bytes: u64,
+    /// Records between two tasks.
+    pub(crate) in_flight: u64,
+    /// What they took of `bytes`.
+    pub(crate) bytes_in_flight: u64,
 }

@@ -1,9 +1,9 @@
 //! Where a run is to stop and wait for its kill.
 //!
 //! ```text
-//!   … flights ──▶ prepared ──▶ completed ──▶ committed ──▶ the log knows … flights ──▶
+//!   … records ──▶ prepared ──▶ completed ──▶ committed ──▶ the log knows … records ──▶
 //!         ▲                 ▲             ▲              ▲
-//!      Flight            Prepared      Completed      Committed
+//!      Record            Prepared      Completed      Committed
 //! ```
 
 use std::{fmt, str::FromStr};
@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 /// Between which two steps of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Window {
-    /// Outside of a checkpoint's last steps: between one flight and the next of a batch.
-    Flight,
+    /// Outside of a checkpoint's last steps: between one record and the next of a batch.
+    Record,
     /// Every part is stored and every sink has prepared; the checkpoint does not count yet.
     Prepared,
     /// The checkpoint counts; no sink knows.
@@ -25,7 +25,7 @@ pub(crate) enum Window {
 
 impl Window {
     pub(crate) const ALL: [Self; 4] = [
-        Self::Flight,
+        Self::Record,
         Self::Prepared,
         Self::Completed,
         Self::Committed,
@@ -33,7 +33,7 @@ impl Window {
 
     fn name(self) -> &'static str {
         match self {
-            Self::Flight => "flight",
+            Self::Record => "record",
             Self::Prepared => "prepared",
             Self::Completed => "completed",
             Self::Committed => "committed",
@@ -44,7 +44,7 @@ impl Window {
 impl fmt::Display for Window {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
-            Self::Flight => "between two flights",
+            Self::Record => "between two records",
             Self::Prepared => "between prepared and completed",
             Self::Completed => "between completed and committed",
             Self::Committed => "between committed and its note in the log",
@@ -52,12 +52,12 @@ impl fmt::Display for Window {
     }
 }
 
-/// The first time a run is in `window` with at least `flights` flights in its state, and with
+/// The first time a run is in `window` with at least `records` records in its state, and with
 /// [`CHECKPOINTS`](Self::CHECKPOINTS) checkpoints of its own completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Halt {
     pub(crate) window: Window,
-    pub(crate) flights: u64,
+    pub(crate) records: u64,
 }
 
 impl Halt {
@@ -68,7 +68,7 @@ impl Halt {
 /// As on the child's command line: `prepared:5400`.
 impl fmt::Display for Halt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.window.name(), self.flights)
+        write!(f, "{}:{}", self.window.name(), self.records)
     }
 }
 
@@ -76,17 +76,17 @@ impl FromStr for Halt {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let halt = text.split_once(':').and_then(|(name, flights)| {
+        let halt = text.split_once(':').and_then(|(name, records)| {
             Some(Self {
                 window: Window::ALL
                     .into_iter()
                     .find(|window| window.name() == name)?,
-                flights: flights.parse().ok()?,
+                records: records.parse().ok()?,
             })
         });
         halt.ok_or_else(|| {
             let names = Window::ALL.map(Window::name).join(", ");
-            format!("{text:?} is no halt: write WINDOW:FLIGHTS with a window of {names}")
+            format!("{text:?} is no halt: write WINDOW:RECORDS with a window of {names}")
         })
     }
 }
@@ -100,7 +100,7 @@ mod tests {
         for window in Window::ALL {
             let halt = Halt {
                 window,
-                flights: 5400,
+                records: 5400,
             };
             assert_eq!(halt.to_string().parse(), Ok(halt));
         }
