@@ -1,8 +1,8 @@
 //! What a checkpoint costs when the queues are full: aligned, with debloated queues, with a timeout,
 //! unaligned, beside the same job without back-pressure.
 //!
-//! Two sources, united, and a keyed operator that is busy for a millisecond with each record of 100
-//! bytes (the job that Flink's own figures were taken with). All kinds take their turns in each round,
+//! Two sources, united, and a keyed operator that keeps the last of 1000 keys' records of 100 bytes, and
+//! is busy for a millisecond with each (the job that Flink's own figures were taken with). All kinds take their turns in each round,
 //! so that a drift of the machine's speed touches all of them. Medians over the rounds.
 
 use std::{
@@ -28,6 +28,7 @@ use serde::{Deserialize, Serialize};
 
 /// How long the operator is busy with a record when it is slow.
 const BUSY: Duration = Duration::from_millis(1);
+const KEYS: u64 = 1000;
 const PAYLOAD: usize = 100;
 const ROUNDS: usize = 5;
 /// Checkpoints of each kind in each round.
@@ -107,7 +108,7 @@ impl Reader for Generate {
         };
         // Also without back-pressure it does not flood: 16 records at a time, then a pause.
         let most = max.min(16) as u64;
-        out.extend((*next..*next + most).map(|i| (i % 1000, vec![0; PAYLOAD])));
+        out.extend((*next..*next + most).map(|i| (i % KEYS, vec![0; PAYLOAD])));
         *next += most;
         Ok(if IS_SLOW.load(Ordering::Relaxed) {
             Status::More
@@ -129,26 +130,26 @@ impl Reader for Generate {
 static IS_SLOW: AtomicBool = AtomicBool::new(false);
 
 struct Busy {
-    count: Handle<ValueState<u64, u64>>,
+    last: Handle<ValueState<u64, Vec<u8>>>,
     processed: Arc<AtomicU64>,
 }
 
 impl KeyedProcess<u64> for Busy {
     type In = Message;
-    type Out = (u64, u64);
+    type Out = u64;
 
     fn process(
         &mut self,
-        _: Message,
+        (key, payload): Message,
         context: &mut KeyedContext<'_, u64>,
-        out: &mut Vec<(u64, u64)>,
+        out: &mut Vec<u64>,
     ) -> Result<(), BoxError> {
-        if IS_SLOW.load(Ordering::Relaxed) {
+        // All keys have been there when it gets slow.
+        if IS_SLOW.load(Ordering::Relaxed) && self.processed.load(Ordering::Relaxed) >= KEYS {
             busy();
         }
-        let count = context.keyed[self.count].or_insert_with(context.key, || 0)?;
-        *count += 1;
-        out.push((*context.key.key(), *count));
+        *context.keyed[self.last].or_insert_with(context.key, Vec::new)? = payload;
+        out.push(key);
         self.processed.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
@@ -199,7 +200,7 @@ impl Kind {
         let counted = Arc::clone(&processed);
         let open = move |open: &mut KeyedOpen<'_, u64>| {
             Ok(Busy {
-                count: open.keyed.value("count").expect("a new state"),
+                last: open.keyed.value("last").expect("a new state"),
                 processed: Arc::clone(&counted),
             })
         };
@@ -243,7 +244,7 @@ impl Kind {
 }
 
 /// Records after which the queues are full, and the pace is known.
-const SETTLED: u64 = 300;
+const SETTLED: u64 = KEYS + 500;
 
 fn main() {
     let mut kinds = [

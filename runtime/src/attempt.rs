@@ -152,11 +152,16 @@ impl Tasks {
     fn replay(&self, attempt: &Arc<Attempt>) -> Result<()> {
         for restored in attempt.restored.in_flight() {
             let edge = restored.edge;
-            // What one subtask sent stays together, and so in order.
             let parallelism = attempt
                 .topology
                 .parallelism_of(attempt.graph.edges[edge].from);
-            let from = restored.from % parallelism;
+            // In the order of the file, all through one channel into each subtask. What is still
+            // unread at the next checkpoint is then again in front of everything newer (of its key).
+            let from = if attempt.topology.is_pointwise(edge) {
+                restored.from % parallelism
+            } else {
+                0
+            };
             let context = self.context(attempt, &[], from, parallelism);
             let exchange =
                 (attempt.graph.edges[edge].connect)(&context, self.senders(attempt, edge, from));
