@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use cutwater_barrier::{coordinate::Decision, stats::TaskStats};
 use cutwater_keygroups::Assignment;
 use cutwater_sink_2pc::Prepared;
-use cutwater_storage::{Metadata, Operator, PreparedTransaction, Subtask};
+use cutwater_storage::{Metadata, Operator, Subtask};
 
 use crate::{CheckpointSummary, attempt::Attempt, upload::TaskPart};
 
@@ -23,18 +23,13 @@ pub(crate) struct Beside {
 /// The metadata of a checkpoint of which all reports are in.
 pub(crate) fn metadata(
     attempt: &Attempt,
+    task_names: &[String],
     decision: &Decision<TaskPart>,
     beside: &Beside,
 ) -> Metadata {
     let barrier = decision.barrier;
-    let mut metadata = Metadata::new(
-        &attempt.job,
-        barrier.checkpoint,
-        attempt.generation,
-        barrier.kind,
-    );
+    let mut metadata = Metadata::decided(&attempt.job, decision, |task| task_names[task.0].clone());
     metadata.triggered_at_unix_ms = attempt.clock.unix_millis(barrier.triggered_at);
-    metadata.duration = decision.stats.duration();
     for (node, operator) in attempt.graph.nodes.iter().enumerate() {
         let Some(uid) = &operator.uid else { continue };
         let parallelism = attempt.topology.parallelism_of(node);
@@ -49,14 +44,11 @@ pub(crate) fn metadata(
         described.max_parallelism = Some(attempt.max_parallelism); // Fixed for the whole job.
         described.coordinator = beside.splits.get(uid).cloned().map(Into::into);
         if let Some(sealed) = beside.sealed.get(uid) {
-            let named =
-                |one: &Prepared| PreparedTransaction::new(one.checkpoint, one.token.clone());
-            described.prepared = sealed.iter().map(named).collect();
+            described.set_prepared(sealed.iter().cloned());
         }
         described.subtasks = vec![Subtask::default(); usize::from(parallelism)];
-        metadata.operators.insert(uid.clone(), described);
+        metadata.add(uid, described);
     }
-    metadata.mode = barrier.mode;
     for report in &decision.reports {
         metadata.channels.extend(report.part.in_flight.clone());
         for (uid, part) in &report.part.operators {

@@ -414,14 +414,15 @@ impl<'a> Driver<'a> {
         let mut beside = self.beside.remove(&checkpoint).unwrap_or_default();
         beside.sealed = transactions;
         beside.summary = Some(checkpoint::summary(&decision));
-        let metadata = Box::new(checkpoint::metadata(&self.attempt, &decision, &beside));
+        let names = &self.tasks.names;
+        let metadata = checkpoint::metadata(&self.attempt, names, &decision, &beside);
         self.beside.insert(checkpoint, beside);
         self.setup
             .settings
             .observer
             .reached(&Moment::Prepared(checkpoint));
         self.keeper.ask(Keep::Complete {
-            metadata,
+            metadata: Box::new(metadata),
             reports: decision.reports,
         });
     }

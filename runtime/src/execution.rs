@@ -11,7 +11,7 @@ use cutwater_barrier::{
     CheckpointId, Coordinator,
     coordinate::{self, Config, TaskId},
 };
-use cutwater_storage::{CheckpointStore, Metadata, StateFiles, Term};
+use cutwater_storage::{self as storage, CheckpointStore, StateFiles, Term};
 use tokio::{runtime::Handle, sync::mpsc};
 
 use crate::{
@@ -60,22 +60,13 @@ pub(crate) async fn run(
         .take_over()
         .await
         .map_err(store_error("could not be taken over"))?;
-    let metadata = restored(&store, setup.restore, setup.graph).await?;
-    let is_committed = metadata
-        .as_ref()
-        .is_some_and(|metadata| store.last_committed() >= Some(metadata.checkpoint));
+    let old = restored(&store, setup.restore, setup.graph).await?;
     let files = store.files().map_err(store_error("refused its files"))?;
     let leadership = store
         .leadership()
         .map_err(store_error("refused its leadership"))?;
     let (reporting, reports) = mpsc::unbounded_channel();
-    let mut point = RestorePoint::new(
-        metadata,
-        is_committed,
-        files.clone(),
-        Handle::current(),
-        setup.settings,
-    );
+    let mut point = RestorePoint::new(old, Handle::current(), setup.settings);
     point.read_in_flight(setup.graph, setup.settings).await?;
     let attempt = attempt(&setup, term, point, files, reporting)?;
     let restored = attempt.restored.checkpoint();
@@ -130,12 +121,12 @@ async fn cancel(commands: &mut mpsc::UnboundedReceiver<Command>) {
     while let Some(Command::Stop | Command::Checkpoint(_)) = commands.recv().await {}
 }
 
-/// The metadata to restore from, if any.
+/// What to restore from, if anything.
 async fn restored(
     store: &CheckpointStore,
     restore: Restore,
     graph: &Graph,
-) -> Result<Option<Metadata>> {
+) -> Result<storage::RestorePoint> {
     let checkpoint = match restore {
         Restore::Fresh => None,
         Restore::Latest => store.latest().map(|latest| latest.checkpoint),
@@ -156,17 +147,17 @@ async fn restored(
         }
     };
     let Some(checkpoint) = checkpoint else {
-        return Ok(None);
+        let nothing = store.restore_nothing();
+        return nothing.map_err(store_error("refused its files"));
     };
-    let metadata = store.load(checkpoint).await.map_err(|error| {
+    store.restore(checkpoint).await.map_err(|error| {
         let kind = match error.kind() {
-            cutwater_storage::ErrorKind::Io => ErrorKind::Failed,
+            storage::ErrorKind::Io => ErrorKind::Failed,
             _ => ErrorKind::Restore,
         };
         let message = format!("checkpoint {checkpoint} cannot be restored");
         Error::new(kind, message).with_source(error)
-    })?;
-    Ok(Some(metadata))
+    })
 }
 
 fn attempt(

@@ -68,8 +68,10 @@ pub(crate) struct OperatorSnapshot {
     pub(crate) operator: Vec<u8>,
     /// A source's splits with their positions.
     pub(crate) splits: Option<Vec<u8>>,
-    /// A sink's transactions. What its writer needs again is its operator state.
+    /// A sink's transactions.
     pub(crate) prepared: Vec<Prepared>,
+    /// What a sink's writer hands to its successors.
+    pub(crate) pieces: Vec<Vec<u8>>,
 }
 
 /// Why a task stops.

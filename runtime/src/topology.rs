@@ -81,8 +81,16 @@ impl Topology {
             Routing::Feedback => Input::Feedback,
             Routing::Keyed => Input::Overtakable,
             Routing::Forward if !self.is_pointwise(edge) => Input::Overtakable,
+            // What a loop does with a record does not depend on where it entered.
+            Routing::Forward if self.enters_loop(edge) => Input::Overtakable,
             Routing::Forward | Routing::Broadcast => Input::Strict,
         }
+    }
+
+    fn enters_loop(&self, edge: usize) -> bool {
+        let to = self.graph.edges[edge].to;
+        let mut inputs = self.graph.inputs_of(to);
+        inputs.any(|input| self.graph.edges[input].routing == Routing::Feedback)
     }
 
     /// Cuts the graph into tasks. Sources come first, as the order of nodes is topological but for

@@ -166,28 +166,20 @@ impl Upload {
             part.keyed.push(self.write_keyed(&snapshot.uid, task)?);
         }
         part.operator_state = snapshot.operator.into();
+        part.pieces = snapshot.pieces.into_iter().map(Into::into).collect();
         part.source = snapshot.splits.unwrap_or_default().into();
         Ok(part)
     }
 
     fn write_keyed(&self, uid: &str, task: SnapshotTask) -> Result<KeyedHandle, BoxError> {
-        let mut files = Vec::new();
-        let mut store = |file: NewFile| -> Result<(), BoxError> {
+        let files = &self.attempt.files;
+        let mut handle = files.handle(self.checkpoint, uid, self.subtask);
+        let snapshot = task.run(&mut |file: NewFile| {
             self.check()?;
-            let NewFile { name, bytes, .. } = file;
-            let stored = self
-                .attempt
-                .files
-                .store(self.checkpoint, uid, self.subtask, &name, bytes);
-            files.push(self.attempt.tokio.block_on(stored)?);
-            Ok(())
-        };
-        let snapshot = task.run(&mut store)?;
-        Ok(KeyedHandle::new(
-            vec![snapshot.groups],
-            snapshot.manifest,
-            files,
-        ))
+            let stored = handle.store(&file.name, file.bytes);
+            Ok(self.attempt.tokio.block_on(stored)?)
+        })?;
+        Ok(handle.finish([snapshot.groups], snapshot.manifest))
     }
 
     fn write_in_flight(

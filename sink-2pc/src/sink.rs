@@ -120,6 +120,12 @@ impl CommitterContext {
             restored: Vec::new(),
         }
     }
+
+    /// The same with all pieces of writer state in the restored checkpoint.
+    #[must_use]
+    pub fn with_restored(self, restored: Vec<Vec<u8>>) -> Self {
+        Self { restored, ..self }
+    }
 }
 
 /// How much becomes visible in one step. Both are exactly-once in the end.

@@ -13,7 +13,11 @@ pub use self::in_flight::{ChannelState, ChannelStateWriter, InFlight};
 use std::{collections::BTreeMap, time::Duration};
 
 use bytes::Bytes;
-use cutwater_barrier::{CheckpointId, Generation, Kind, Mode, stats::TaskStats};
+use cutwater_barrier::{
+    CheckpointId, Generation, Kind, Mode,
+    coordinate::{Decision, TaskId},
+    stats::TaskStats,
+};
 use cutwater_keygroups::{Assignment, Grouping, KeyGroupRange, MaxParallelism};
 
 use crate::FileRef;
@@ -43,6 +47,20 @@ pub struct Metadata {
     /// an aligned checkpoint without loops. Beside the operators, as an edge may end at an operator
     /// that has no state and so no uid (CASES B11).
     pub channels: Vec<ChannelState>,
+    /// What the checkpoint cost each task, also those of which nothing else is in here.
+    pub tasks: Vec<TaskReport>,
+}
+
+/// What a checkpoint cost one task.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct TaskReport {
+    /// Which one, for people: its operators and its subtask.
+    pub name: String,
+    /// From the trigger to its acknowledgement, on the coordinator's clock.
+    pub took: Duration,
+    /// What it measured itself. Times are stored in microseconds.
+    pub statistics: TaskStats,
 }
 
 /// One operator in a checkpoint.
@@ -128,7 +146,37 @@ impl Metadata {
             duration: Duration::ZERO,
             operators: BTreeMap::new(),
             channels: Vec::new(),
+            tasks: Vec::new(),
         }
+    }
+
+    /// The checkpoint that the coordinator decides, without any operator yet: its id, kind, mode,
+    /// duration, and what it cost each task, which `name` names. When it was triggered by the calendar,
+    /// only the driver knows.
+    pub fn decided<R>(
+        job: impl Into<String>,
+        decision: &Decision<R>,
+        name: impl Fn(TaskId) -> String,
+    ) -> Self {
+        let barrier = decision.barrier;
+        let tasks = decision.stats.tasks.iter().map(|acked| TaskReport {
+            name: name(acked.task),
+            took: acked.at - barrier.triggered_at,
+            statistics: acked.stats,
+        });
+        Self {
+            mode: barrier.mode,
+            duration: decision.stats.duration(),
+            tasks: tasks.collect(),
+            ..Self::new(job, barrier.checkpoint, decision.generation, barrier.kind)
+        }
+    }
+
+    /// Adds the operator `uid`, or replaces what was added by that name.
+    pub fn add(&mut self, uid: impl Into<String>, operator: Operator) -> &mut Operator {
+        let uid = uid.into();
+        self.operators.remove(&uid);
+        self.operators.entry(uid).or_insert(operator)
     }
 
     /// Every subtask, with the uid of its operator and its index.
@@ -195,6 +243,26 @@ impl Operator {
             assignment: groups.map(|groups| groups.ranges().to_vec()).collect(),
             ..Self::new(name)
         }
+    }
+
+    /// The same with the state of what runs beside the coordinator.
+    #[must_use]
+    pub fn with_coordinator(self, state: impl Into<Bytes>) -> Self {
+        Self {
+            coordinator: Some(state.into()),
+            ..self
+        }
+    }
+
+    /// Names the transactions of a sink that this checkpoint decides to commit, each with the checkpoint
+    /// it was prepared for: what its committer lists once all reports are in.
+    pub fn set_prepared(
+        &mut self,
+        prepared: impl IntoIterator<Item = impl Into<(CheckpointId, Vec<u8>)>>,
+    ) {
+        let prepared = prepared.into_iter().map(Into::into);
+        let named = prepared.map(|(checkpoint, token)| PreparedTransaction::new(checkpoint, token));
+        self.prepared = named.collect();
     }
 
     /// How many subtasks it ran as.

@@ -112,6 +112,16 @@ fn everything_and_in_flight() -> Metadata {
             section("rules→totals", 0, 13..30),
         ],
     });
+    for (name, millis) in [("source-1→map (0)", 12), ("totals (2)", 7)] {
+        let mut report = TaskReport {
+            name: name.to_owned(),
+            took: Duration::from_millis(millis),
+            statistics: TaskStats::default(),
+        };
+        report.statistics.alignment = Duration::from_micros(millis);
+        report.statistics.bytes_in_flight = 30;
+        metadata.tasks.push(report);
+    }
     let inline = Content::Inline(Bytes::from_static(b"012"));
     metadata.channels.push(ChannelState {
         file: file("in-flight", inline, 3),
@@ -136,6 +146,14 @@ fn version_2_reads_forever() {
     golden::check(
         "metadata-v2-empty.bin",
         &savepoint,
+        Metadata::encode,
+        decode,
+    );
+    let mut with_timeout = empty(Kind::Checkpoint);
+    with_timeout.mode = Mode::AlignedFor(Duration::from_millis(30_000));
+    golden::check(
+        "metadata-v2-timeout.bin",
+        &with_timeout,
         Metadata::encode,
         decode,
     );
@@ -183,6 +201,7 @@ fn records_in_flight_outside_of_their_file_are_corrupt() {
 #[test]
 fn an_operator_that_finished_round_trips() {
     let mut metadata = empty(Kind::Checkpoint);
+    metadata.mode = Mode::Unaligned;
     let mut operator = Operator::new("");
     operator.finished = true;
     operator.grouping = Some(Grouping::Flink);

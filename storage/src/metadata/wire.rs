@@ -5,7 +5,7 @@
 //!
 //! | version | what is new |
 //! |---|---|
-//! | 2 | the mode, channel state, pieces |
+//! | 2 | the mode, channel state, pieces, tasks |
 
 use std::time::Duration;
 
@@ -15,6 +15,7 @@ use cutwater_keygroups::{Grouping, KeyGroupRange, MaxParallelism};
 
 use super::{
     ChannelState, InFlight, KeyedHandle, Metadata, Operator, PreparedTransaction, Subtask,
+    TaskReport,
 };
 use crate::{
     Content, Error, ErrorKind, FileRef, Result,
@@ -45,6 +46,11 @@ impl Metadata {
             operator.encode(&mut out);
         }
         out.all(&self.channels, |out, channels| channels.encode(out));
+        out.all(&self.tasks, |out, task| {
+            out.bytes(task.name.as_bytes());
+            duration(out, task.took);
+            statistics(out, &task.statistics);
+        });
         frame::encode(frame::Kind::Metadata, VERSION, &out.0)
     }
 
@@ -71,6 +77,7 @@ impl Metadata {
             duration: micros(&mut from)?,
             operators: [].into(),
             channels: Vec::new(),
+            tasks: Vec::new(),
         };
         let operators = from.all(|from| Ok((from.string()?, Operator::decode(from, version)?)))?;
         for (uid, operator) in operators {
@@ -80,6 +87,8 @@ impl Metadata {
         }
         let channels = |from: &mut Decoder<'_>| from.all(ChannelState::decode);
         metadata.channels = since(2, version, &mut from, channels)?.unwrap_or_default();
+        let tasks = |from: &mut Decoder<'_>| from.all(TaskReport::decode);
+        metadata.tasks = since(2, version, &mut from, tasks)?.unwrap_or_default();
         from.end()?;
         Ok(metadata)
     }
@@ -247,6 +256,16 @@ impl FileRef {
     }
 }
 
+impl TaskReport {
+    fn decode(from: &mut Decoder<'_>) -> Result<Self> {
+        Ok(Self {
+            name: from.string()?,
+            took: micros(from)?,
+            statistics: decode_statistics(from)?,
+        })
+    }
+}
+
 fn statistics(out: &mut Encoder, stats: &TaskStats) {
     for time in [stats.start_delay, stats.alignment, stats.sync, stats.async_] {
         duration(out, time);
@@ -284,7 +303,7 @@ fn mode(out: &mut Encoder, mode: Mode) {
 fn decode_mode(from: &mut Decoder<'_>) -> Result<Mode> {
     match from.u8()? {
         0 => Ok(Mode::Aligned),
-        1 => Ok(Mode::AlignedFor(micros(from)?)),
+        1 => micros(from).map(Mode::AlignedFor),
         2 => Ok(Mode::Unaligned),
         _ => Err(from.error("was cut in no known mode")),
     }
