@@ -23,7 +23,8 @@ use workspace::Workspace;
 const USAGE: &str = "\
 usage: cargo xtask <task>
 
-  demo [ARGS]             run the main job: killed, restarted, compared (--help lists its options)
+  demo [--loop] [ARGS]    run the main job, or one with a loop: killed, restarted, compared
+                          (--unaligned: barriers overtake; --help lists all options)
   test [STAGE…]           everything that must pass, or some stages of it
   bench [NAME [ARGS]]     the benchmarks, of one crate or of one name
   tidy, arrows            these two stages of `test`, which need no build";
