@@ -176,7 +176,7 @@ mod tests {
             let sinks: Vec<String> = self.lock().fences.keys().cloned().collect();
             sinks
                 .iter()
-                .flat_map(|sink| External::visible(self, sink))
+                .flat_map(|sink| Self::visible(self, sink))
                 .collect()
         }
 

@@ -14,7 +14,7 @@
 //! | a sink and what it writes to | `committing`, `external` | committer machine |
 //! | what goes wrong, and what is right | `faults`, `ledger` | |
 //!
-//! One run is one [`World`](world::World): it takes one random step after the other, on a virtual clock.
+//! One run is one `World`: it takes one random step after the other, on a virtual clock.
 //! At some step the faults stop, and the job has to come to its end. The properties:
 //!
 //! - **ledger**: each record exactly once in every completed checkpoint and in the output (with

@@ -1,4 +1,4 @@
-//! A task: the driver of an [`Aligner`] or a [`Tracker`] that an engine would write.
+//! A task: the driver of an aligner or a tracker that an engine would write.
 //!
 //! ```text
 //!   lanes ─ note ───▶ machine ─ Forward ──────▶ lanes, behind or ahead of what was sent
@@ -7,7 +7,7 @@
 //! ```
 //!
 //! It does one thing at a time, and nothing that needs more room than there is. What the machine
-//! wants is in [`align`](self::align).
+//! wants is in [`align`].
 
 mod align;
 mod machine;

@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// Once nothing goes wrong any more, a job that has not ended after so many steps is stuck.
-const STEPS_MAX: u64 = 40_000;
+const STEPS_MAX: u64 = 25_000;
 
 /// How often somebody asks for the end of a job whose input has none.
 const STOP_EVERY: u64 = 400;

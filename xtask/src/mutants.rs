@@ -217,27 +217,13 @@ impl Scratch {
     }
 
     fn judge(&self, mutant: &Mutant) -> Result<Outcome, String> {
-        // What does not build is caught by nobody.
-        let mut build = mutant.test.to_vec();
-        if build[0] == "run" {
-            build[0] = "build";
-            build.truncate(
-                build
-                    .iter()
-                    .position(|word| *word == "--")
-                    .unwrap_or(build.len()),
-            );
-        } else {
-            build.push("--no-run");
-        }
-        if let Ended::Badly(output) = watch(self.cargo().args(build))? {
-            let error = output.lines().find(|line| line.starts_with("error"));
-            return Ok(Outcome::DoesNotBuild(
-                error.unwrap_or("no error told").to_owned(),
-            ));
-        }
         Ok(match watch(self.cargo().args(mutant.test))? {
             Ended::Well => Outcome::Missed,
+            // What does not build is caught by nobody.
+            Ended::Badly(output) if output.contains("error: could not compile") => {
+                let error = output.lines().find(|line| line.starts_with("error"));
+                Outcome::DoesNotBuild(error.unwrap_or_default().to_owned())
+            }
             Ended::Badly(output) => Outcome::Caught(catcher(&output)),
             Ended::NotAtAll => Outcome::Caught("a test that does not end".to_owned()),
         })
