@@ -96,6 +96,7 @@ impl Task {
         let event = match item.expect("the channel is readable") {
             Item::Record(record) => {
                 if self.aligner.is_recording(channel) {
+                    assert_ne!(input, Input::Strict, "it carries no state");
                     let taken = self.taken.as_mut();
                     let part = taken.expect("a channel is recorded after the snapshot");
                     part.in_flight[index].push(record);
