@@ -100,6 +100,16 @@ struct Queue<C> {
     waiting: Option<Arc<Gate<C>>>,
 }
 
+/// Which items a task is ready for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Wanted {
+    /// It has a batch in hand.
+    None,
+    /// It has no room for what records would make it send. Barriers and the like always have.
+    Marks,
+    All,
+}
+
 /// What a task found at its gate.
 pub(crate) enum Received<C> {
     Control(C),
@@ -188,9 +198,11 @@ impl<C> Gate<C> {
         }
     }
 
-    /// The next message or item, if there is one. Leaves channels alone that `is_blocked`.
+    /// The next message, or item of those `wanted`, if there is one. Leaves channels alone that
+    /// `is_blocked`.
     pub(crate) fn poll(
         &self,
+        wanted: Wanted,
         is_blocked: impl Fn(usize) -> bool,
     ) -> Result<Option<Received<C>>, Closed> {
         let mut inner = self.lock();
@@ -203,7 +215,7 @@ impl<C> Gate<C> {
         if let Some((channel, barrier)) = inner.side.pop_front() {
             return Ok(Some(Received::Overtook { channel, barrier }));
         }
-        let Some(channel) = self.readable(&inner, is_blocked) else {
+        let Some(channel) = self.readable(&inner, wanted, is_blocked) else {
             return Ok(None);
         };
         inner.next = channel + 1;
@@ -219,6 +231,7 @@ impl<C> Gate<C> {
         &self,
         until: Option<Instant>,
         now: impl Fn() -> Instant,
+        wanted: Wanted,
         is_blocked: impl Fn(usize) -> bool,
     ) -> Result<(), Closed> {
         let mut inner = self.lock();
@@ -227,7 +240,7 @@ impl<C> Gate<C> {
                 return Err(Closed);
             }
             let is_called = !inner.control.is_empty() || !inner.side.is_empty() || inner.has_room;
-            if is_called || self.readable(&inner, &is_blocked).is_some() {
+            if is_called || self.readable(&inner, wanted, &is_blocked).is_some() {
                 inner.has_room = false;
                 return Ok(());
             }
@@ -289,11 +302,14 @@ impl<C> Gate<C> {
     }
 
     /// The channel to read next.
-    fn readable(&self, inner: &Inner<C>, is_blocked: impl Fn(usize) -> bool) -> Option<usize> {
+    fn readable(
+        &self,
+        inner: &Inner<C>,
+        wanted: Wanted,
+        is_blocked: impl Fn(usize) -> bool,
+    ) -> Option<usize> {
         let count = inner.queues.len();
-        // A way back that is held up by a barrier which waits for one of the new input's must not hold
-        // that up in turn.
-        let is_loop_full = self.is_loop_full(inner, &is_blocked);
+        let is_loop_full = self.is_loop_full(inner);
         (inner.next..inner.next + count)
             .map(|channel| channel % count)
             .find(|&channel| {
@@ -303,14 +319,14 @@ impl<C> Gate<C> {
                 } else {
                     !is_loop_full || queue.input == Input::Feedback || queue.has_mark()
                 };
-                has_turn && !queue.items.is_empty() && !is_blocked(channel)
+                has_turn && queue.has(wanted) && !is_blocked(channel)
             })
     }
 
     /// Who waits for room that there is now that an item of `channel` was taken. A channel tells its
     /// sender once half of it is free, not for each item; a loop tells all who send into it.
     fn made_room(&self, inner: &mut Inner<C>, channel: usize) -> Vec<Arc<Self>> {
-        if self.is_loop_full(inner, |_| false) {
+        if self.is_loop_full(inner) {
             return Vec::new();
         }
         let freed = match inner.queues[channel].input {
@@ -334,16 +350,16 @@ impl<C> Gate<C> {
     fn is_full(&self, inner: &Inner<C>, channel: usize) -> bool {
         let queue = &inner.queues[channel];
         queue.input != Input::Feedback
-            && (self.is_over(queue.batches, queue.records) || self.is_loop_full(inner, |_| false))
+            && (self.is_over(queue.batches, queue.records) || self.is_loop_full(inner))
     }
 
     /// What circles in a loop is admitted first, or new input would fill the loop without bound. Then
     /// nothing is sent into the loop either, so a barrier soon comes alone; and what stands before a
     /// barrier is admitted all the same, or a loop that stays full would never see a checkpoint.
-    fn is_loop_full(&self, inner: &Inner<C>, is_blocked: impl Fn(usize) -> bool) -> bool {
+    fn is_loop_full(&self, inner: &Inner<C>) -> bool {
         inner.feedback.iter().any(|&channel| {
             let queue = &inner.queues[channel];
-            self.is_over(queue.batches, queue.records) && !is_blocked(channel)
+            self.is_over(queue.batches, queue.records)
         })
     }
 
@@ -358,6 +374,14 @@ impl<C> Gate<C> {
 }
 
 impl<C> Queue<C> {
+    fn has(&self, wanted: Wanted) -> bool {
+        match (wanted, self.items.front()) {
+            (Wanted::None, _) | (_, None) => false,
+            (Wanted::Marks, Some(item)) => !matches!(item, Item::Batch { .. }),
+            (Wanted::All, Some(_)) => true,
+        }
+    }
+
     /// Whether something other than records waits in it.
     fn has_mark(&self) -> bool {
         self.items.len() > self.batches

@@ -428,7 +428,6 @@ impl<'a> Driver<'a> {
     }
 
     async fn completed(&mut self, checkpoint: CheckpointId, then: Then) -> Result<()> {
-        self.history.has_completed = true;
         self.last_failure = None;
         self.history.failures = 0;
         self.setup.shared.update(|status| {

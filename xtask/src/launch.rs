@@ -40,6 +40,12 @@ fn example(arguments: &[String]) -> (&'static str, Vec<&String>) {
     }
 }
 
+/// The simulation of whole jobs, optimised: it is there to run a million of them.
+pub(crate) fn sim(arguments: &[String]) -> Result<(), String> {
+    let sim = ["run", "--release", "--package", "cutwater-sim", "--"];
+    wait(cargo().args(sim).args(arguments))
+}
+
 /// The benchmarks whose package, folder or own name is the first argument; without one, all. What
 /// follows it goes to the benchmark.
 pub(crate) fn bench(workspace: &Workspace, arguments: &[String]) -> Result<(), String> {
