@@ -309,7 +309,9 @@ impl<C> Gate<C> {
         is_blocked: impl Fn(usize) -> bool,
     ) -> Option<usize> {
         let count = inner.queues.len();
-        let is_loop_full = self.is_loop_full(inner);
+        // A way back that is held up by a barrier which waits for one of the new input's must not hold
+        // that up in turn.
+        let is_loop_full = self.is_loop_full(inner, &is_blocked);
         (inner.next..inner.next + count)
             .map(|channel| channel % count)
             .find(|&channel| {
@@ -326,7 +328,7 @@ impl<C> Gate<C> {
     /// Who waits for room that there is now that an item of `channel` was taken. A channel tells its
     /// sender once half of it is free, not for each item; a loop tells all who send into it.
     fn made_room(&self, inner: &mut Inner<C>, channel: usize) -> Vec<Arc<Self>> {
-        if self.is_loop_full(inner) {
+        if self.is_loop_full(inner, |_| false) {
             return Vec::new();
         }
         let freed = match inner.queues[channel].input {
@@ -350,16 +352,16 @@ impl<C> Gate<C> {
     fn is_full(&self, inner: &Inner<C>, channel: usize) -> bool {
         let queue = &inner.queues[channel];
         queue.input != Input::Feedback
-            && (self.is_over(queue.batches, queue.records) || self.is_loop_full(inner))
+            && (self.is_over(queue.batches, queue.records) || self.is_loop_full(inner, |_| false))
     }
 
     /// What circles in a loop is admitted first, or new input would fill the loop without bound. Then
     /// nothing is sent into the loop either, so a barrier soon comes alone; and what stands before a
     /// barrier is admitted all the same, or a loop that stays full would never see a checkpoint.
-    fn is_loop_full(&self, inner: &Inner<C>) -> bool {
+    fn is_loop_full(&self, inner: &Inner<C>, is_blocked: impl Fn(usize) -> bool) -> bool {
         inner.feedback.iter().any(|&channel| {
             let queue = &inner.queues[channel];
-            self.is_over(queue.batches, queue.records)
+            self.is_over(queue.batches, queue.records) && !is_blocked(channel)
         })
     }
 
