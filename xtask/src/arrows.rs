@@ -56,8 +56,15 @@ const ALLOWED: &[(&str, &[&str], Outside)] = &[
         &["barrier", "keygroups", "state", "storage", "sink-2pc"],
         Crates,
     ),
+    // Drives what ships as an engine would, on a virtual clock.
+    (
+        "sim",
+        &["barrier", "keygroups", "storage", "sink-2pc"],
+        Crates,
+    ),
     ("examples/demo", JOB, Tokio),
     ("examples/flights", SHOWN_JOB, Tokio),
+    ("examples/hailstones", SHOWN_JOB, Tokio),
     ("examples/totals", JOB, Tokio),
     ("xtask", &[], Nothing),
 ];

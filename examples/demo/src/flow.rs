@@ -23,6 +23,11 @@ pub(crate) struct Flow {
 }
 
 impl Flow {
+    /// The same with a slow stage.
+    pub(crate) fn slow(self) -> Self {
+        Self { slow: true, ..self }
+    }
+
     /// Whether a stage in the middle of the job is to be slower than the source.
     pub(crate) fn is_slow(self) -> bool {
         self.slow || self.barriers() != Mode::Aligned
@@ -122,6 +127,7 @@ mod tests {
         assert_eq!(timeout.barriers(), Mode::AlignedFor(millis));
         assert!(timeout.is_slow());
         assert!(!Flow::default().is_slow());
+        assert!(Flow::default().slow().is_slow());
     }
 
     #[test]

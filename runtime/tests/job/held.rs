@@ -157,6 +157,20 @@ pub(crate) fn checkpoint_past(
     })
 }
 
+/// Requests a checkpoint, and lets records pass one by one until it is complete: its barriers have some
+/// way to go.
+pub(crate) fn checkpoint_while_records_pass(job: &JobHandle, permits: &Permits) -> CheckpointId {
+    wait_until("all tasks run", || job.status().state == State::Running);
+    std::thread::scope(|scope| {
+        let checkpoint = scope.spawn(|| job.checkpoint());
+        wait_until("it is complete", || {
+            permits.give(1);
+            job.status().completed > 0
+        });
+        checkpoint.join().unwrap().unwrap()
+    })
+}
+
 pub(crate) fn metadata(directory: &Path, checkpoint: CheckpointId) -> Metadata {
     let store = block_on(CheckpointStore::open(store(directory), Options::default())).unwrap();
     block_on(store.load(checkpoint)).unwrap()

@@ -5,14 +5,17 @@ use std::{path::Path, time::Duration};
 use cutwater_barrier::Mode;
 use cutwater_runtime::{
     BoxError, Collect, ErrorKind, Guarantee, Job, JobHandle, KeyedBroadcastProcess, KeyedContext,
-    Result, Settings,
+    Result, Settings, State,
 };
 use cutwater_source::VecSource;
 use cutwater_storage::testkit::{Call, Failure, FaultyBlobs, On};
 
 use crate::{
     common::{KEYS, Update, assert_ledger, counting, numbers, settings, start, store, wait_until},
-    held::{Held, Permits, checkpoint_past, in_flight, metadata, on_request},
+    held::{
+        Held, Permits, checkpoint_past, checkpoint_while_records_pass, in_flight, metadata,
+        on_request,
+    },
     stepped::{Stepped, Steps},
 };
 
@@ -85,6 +88,7 @@ fn an_aligned_checkpoint_waits_for_the_queue() {
     let job = held(&steps, &permits, &output);
     let job = start(job, directory.path(), on_request(1, Mode::Aligned));
     wait_until("all are in the channels", || steps.given() == 300);
+    wait_until("all tasks run", || job.status().state == State::Running);
     std::thread::scope(|scope| {
         let checkpoint = scope.spawn(|| job.checkpoint());
         wait_until("the barrier is out", || steps.snapshots() == 1);
@@ -167,15 +171,13 @@ fn records_in_flight_around_an_operator_without_state_find_their_way() {
                 .sink("updates", output.clone());
             job
         };
-        let (permits, steps) = (Permits::default(), Steps::up_to(1_200));
+        let (permits, steps) = (Permits::default(), Steps::up_to(3 * RECORDS - 1));
         let mut settings = on_request(before, Mode::Unaligned);
         settings.channel_capacity = 1;
         settings.batch_size = 8;
         let job = start(build(&steps, &permits), directory.path(), settings);
         permits.await_waiting(before);
-        let subtasks = u64::from(before);
-        let readers = subtasks;
-        let checkpoint = checkpoint_past(&job, &steps, readers, &permits, 1);
+        let checkpoint = checkpoint_while_records_pass(&job, &permits);
         let metadata = metadata(directory.path(), checkpoint);
         assert!(in_flight(&metadata, |edge| edge.ends_with("count [0.0]")) > 0);
         kill(job, &permits);
@@ -287,14 +289,7 @@ fn an_edge_that_cannot_be_dealt_out_anew_is_never_overtaken() {
     wait_until("all are in the channels", || steps.given() == 200);
     permits.await_waiting(2);
     // The broadcast records may be read only after some others: they wait their turn.
-    let checkpoint = std::thread::scope(|scope| {
-        let checkpoint = scope.spawn(|| job.checkpoint());
-        wait_until("it is complete", || {
-            permits.give(1);
-            job.status().completed > 0
-        });
-        checkpoint.join().unwrap().unwrap()
-    });
+    let checkpoint = checkpoint_while_records_pass(&job, &permits);
     let metadata = metadata(directory.path(), checkpoint);
     assert_eq!(in_flight(&metadata, |edge| edge.starts_with("rules")), 0);
     kill(job, &permits);
@@ -404,6 +399,7 @@ fn a_checkpoint_whose_records_in_flight_cannot_be_written_fails_alone() {
         .unwrap();
     wait_until("all are in the channels", || steps.given() == MANY);
     permits.await_waiting(1);
+    wait_until("all tasks run", || job.status().state == State::Running);
     std::thread::scope(|scope| {
         let checkpoint = scope.spawn(|| job.checkpoint());
         wait_until("the barrier is out", || steps.snapshots() == 1);
