@@ -93,7 +93,8 @@ fn sizes(metadata: &Metadata) -> Table {
         "full",
     ]);
     for (uid, operator) in &metadata.operators {
-        let all: u64 = operator.subtasks.iter().map(Subtask::bytes).sum();
+        let keyed = operator.subtasks.iter().flat_map(|subtask| &subtask.keyed);
+        let all_keyed: u64 = keyed.map(KeyedHandle::bytes).sum();
         let coordinator = operator
             .coordinator
             .as_ref()
@@ -109,7 +110,7 @@ fn sizes(metadata: &Metadata) -> Table {
                 Some(max) => format!("of {max}"),
                 None => String::new(),
             }),
-            text::right(text::bytes(all)),
+            text::right(text::bytes(all_keyed)),
             "".into(),
             match coordinator {
                 0 => "".into(),

@@ -39,7 +39,7 @@ pub use self::block_on::block_on;
 pub use self::memory::{MemoryCommitter, MemorySink, MemoryTarget, MemoryWriter};
 pub use self::memory_table::MemoryTable;
 pub use self::report::{Check, Report};
-pub use self::upsert::{Row, UpsertExam, examine_upsert, upsert_conforms};
+pub use self::upsert::{UpsertExam, examine_upsert, upsert_conforms};
 use crate::Sink;
 
 /// An external system with a sink on it, as the kit needs it: fresh, and read from outside.

@@ -39,7 +39,7 @@
 //! use cutwater_sink_2pc::{
 //!     Input, Sink, Writer, WriterContext,
 //!     testkit::{MemoryTable, block_on},
-//!     upsert::{Upsert, UpsertSink},
+//!     upsert::UpsertSink,
 //! };
 //!
 //! # fn main() -> cutwater_sink_2pc::Result<()> {
@@ -49,7 +49,7 @@
 //!     // The second time is a replay: nothing changes.
 //!     let context = WriterContext::new("job", "totals", 0, 1, Generation::new(generation));
 //!     let mut writer = block_on(sink.writer(context, Vec::new()))?;
-//!     let mut rows = vec![Upsert::new(7, 1, "one".to_owned()), Upsert::new(7, 2, "two".to_owned())];
+//!     let mut rows = vec![(7, 1, "one".to_owned()), (7, 2, "two".to_owned())];
 //!     block_on(writer.write(Time::ZERO, &mut rows))?;
 //!     block_on(writer.prepare(Time::ZERO, CheckpointId::new(generation), Input::Continues))?;
 //!     assert_eq!(table.rows(), [(7, 2, "two".to_owned())]);
@@ -97,6 +97,16 @@ impl<K, V> Upsert<K, V> {
     }
 }
 
+/// A triple is a record that every engine can send.
+impl<K, V> From<(K, u64, V)> for Upsert<K, V> {
+    fn from((key, version, value): (K, u64, V)) -> Self {
+        Self::new(key, version, value)
+    }
+}
+
+/// A row of the table `T`.
+pub type Row<T> = Upsert<<T as UpsertTable>::Key, <T as UpsertTable>::Value>;
+
 /// A table, or whatever else has rows that can be written on a condition.
 ///
 /// The contract:
@@ -107,7 +117,7 @@ impl<K, V> Upsert<K, V> {
 /// - When the call returns, what it wrote survives a crash of the target. If it fails, any of its rows
 ///   may have been written.
 /// - Calls end by themselves in bounded time. A call whose future was dropped may have taken effect.
-pub trait UpsertTable: Send {
+pub trait UpsertTable: Send + Sized {
     /// What tells rows apart.
     type Key: Clone + Ord + Send + Sync;
     /// The rest of a row.
@@ -115,10 +125,7 @@ pub trait UpsertTable: Send {
 
     /// Writes `rows`, of which no two have the same key, and says how many were not there yet in that
     /// or a later version.
-    fn upsert(
-        &mut self,
-        rows: &[Upsert<Self::Key, Self::Value>],
-    ) -> impl Future<Output = Result<u64>> + Send;
+    fn upsert(&mut self, rows: &[Row<Self>]) -> impl Future<Output = Result<u64>> + Send;
 }
 
 /// Opens the table for each writer, any number of times and in any process of the job.

@@ -6,8 +6,8 @@ use cutwater_barrier::{CheckpointId, Generation, Time};
 use cutwater_sink_2pc::{
     Committer, CommitterContext, Driver, Failure, Flushed, Guarantee, Input, Prepared, Result,
     Retry, Sink, Writer, WriterContext,
-    testkit::{MemoryTable, Row, UpsertExam, block_on, examine_upsert, upsert_conforms},
-    upsert::{Upsert, UpsertSink, UpsertTable, UpsertTarget},
+    testkit::{MemoryTable, UpsertExam, block_on, examine_upsert, upsert_conforms},
+    upsert::{Row, Upsert, UpsertSink, UpsertTable, UpsertTarget},
 };
 
 /// SPEC 5.7.
@@ -191,7 +191,7 @@ fn versions_that_do_not_rise_are_an_error() {
 /// A uid that was a transactional sink's: its transactions are not forgotten in silence.
 #[test]
 fn transactions_of_another_sink_stop_the_job() {
-    let sink = UpsertSink::new(MemoryTable::new());
+    let sink = UpsertSink::<_, (u64, u64, String)>::new(MemoryTable::new());
     assert_eq!(sink.guarantee(), Guarantee::Idempotent);
     let named = vec![Prepared::new(CheckpointId::new(1), vec![1])];
     let context = CommitterContext::new("job", "rows", Generation::new(2));

@@ -5,10 +5,10 @@ use std::{
     sync::{Arc, Mutex, MutexGuard},
 };
 
-use super::{Row, UpsertExam};
+use super::UpsertExam;
 use crate::{
     Result, WriterContext,
-    upsert::{Upsert, UpsertTable, UpsertTarget},
+    upsert::{Row, Upsert, UpsertTable, UpsertTarget},
 };
 
 /// A table that outlives the jobs that write to it. Clones are the same.

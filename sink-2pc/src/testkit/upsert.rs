@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     Flushed, Input, Sink, Writer, WriterContext,
-    upsert::{Upsert, UpsertSink, UpsertTable, UpsertTarget},
+    upsert::{Row, UpsertSink, UpsertTable, UpsertTarget},
 };
 
 /// A table as the exam needs it: fresh, and read from outside. Dropping it removes it.
@@ -24,18 +24,12 @@ pub trait UpsertExam: Send + Sync {
 
     /// The row `key` as of `version`, with a value by which [`visible`](Self::visible) recognises the
     /// version.
-    fn row(&self, key: u64, version: u64) -> Row<Self::Target>;
+    fn row(&self, key: u64, version: u64) -> Row<<Self::Target as UpsertTarget>::Table>;
 
     /// What an outside reader sees now: of each row the key, its version, and the version that its value
     /// belongs to.
     fn visible(&self) -> impl Future<Output = Vec<(u64, u64, u64)>> + Send;
 }
-
-/// A row of a target's table.
-pub type Row<T> = Upsert<
-    <<T as UpsertTarget>::Table as UpsertTable>::Key,
-    <<T as UpsertTarget>::Table as UpsertTable>::Value,
->;
 
 /// Examines the table, a fresh one from `open` for each check, on this thread and without a runtime.
 ///
@@ -217,12 +211,12 @@ async fn crashes<T: UpsertExam>(exam: &T, rows_max: usize, crash: usize) -> Resu
     .await
 }
 
-async fn attempt<T: UpsertTarget>(
-    sink: &UpsertSink<T>,
+async fn attempt<S: Sink>(
+    sink: &S,
     generation: u64,
     parallelism: u16,
     (position, counts): (usize, BTreeMap<u64, u64>),
-) -> Result<Attempt<<UpsertSink<T> as Sink>::Writer>, String> {
+) -> Result<Attempt<S::Writer>, String> {
     let mut writers = Vec::new();
     for subtask in 0..parallelism {
         let generation = Generation::new(generation);

@@ -3,12 +3,13 @@
 
 use std::{
     collections::{BTreeMap, btree_map::Entry},
+    marker::PhantomData,
     time::Duration,
 };
 
 use cutwater_barrier::{CheckpointId, Generation, Time};
 
-use super::{Upsert, UpsertTable, UpsertTarget};
+use super::{Row, Upsert, UpsertTable, UpsertTarget};
 use crate::{
     Committer, CommitterContext, Error, Flushed, Guarantee, Input, Prepared, Result, Sink, Verdict,
     Writer, WriterContext,
@@ -17,19 +18,22 @@ use crate::{
 /// So many rows are written in one call, unless a checkpoint comes before.
 const ROWS_MAX: usize = 1000;
 
-/// A [`Sink`] of rows that may be written twice.
+/// A [`Sink`] of rows that may be written twice. Its records are whatever turns into an [`Upsert`]: a
+/// triple of key, version and value, or a type of one's own.
 #[derive(Clone, Debug)]
-pub struct UpsertSink<T> {
+pub struct UpsertSink<T, R> {
     target: T,
     rows_max: usize,
+    records: PhantomData<fn(R)>,
 }
 
-impl<T: UpsertTarget> UpsertSink<T> {
+impl<T: UpsertTarget, R> UpsertSink<T, R> {
     /// Writes to `target`, at most 1000 rows at once.
     pub const fn new(target: T) -> Self {
         Self {
             target,
             rows_max: ROWS_MAX,
+            records: PhantomData,
         }
     }
 
@@ -49,9 +53,13 @@ impl<T: UpsertTarget> UpsertSink<T> {
     }
 }
 
-impl<T: UpsertTarget> Sink for UpsertSink<T> {
-    type Record = Upsert<<T::Table as UpsertTable>::Key, <T::Table as UpsertTable>::Value>;
-    type Writer = UpsertWriter<T::Table>;
+impl<T, R> Sink for UpsertSink<T, R>
+where
+    T: UpsertTarget,
+    R: Into<Row<T::Table>> + Send,
+{
+    type Record = R;
+    type Writer = UpsertWriter<T::Table, R>;
     type Committer = NothingToCommit;
 
     fn guarantee(&self) -> Guarantee {
@@ -67,6 +75,7 @@ impl<T: UpsertTarget> Sink for UpsertSink<T> {
             table: self.target.open(context).await?,
             open: BTreeMap::new(),
             rows_max: self.rows_max,
+            records: PhantomData,
         })
     }
 
@@ -77,15 +86,16 @@ impl<T: UpsertTarget> Sink for UpsertSink<T> {
 
 /// Collects the newest version of each key, and writes them when there are enough, or at a barrier.
 #[derive(Debug)]
-pub struct UpsertWriter<T: UpsertTable> {
+pub struct UpsertWriter<T: UpsertTable, R> {
     table: T,
     open: BTreeMap<T::Key, (u64, T::Value)>,
     rows_max: usize,
+    records: PhantomData<fn(R)>,
 }
 
-impl<T: UpsertTable> UpsertWriter<T> {
+impl<T: UpsertTable, R> UpsertWriter<T, R> {
     /// Notes a row, and checks what can be checked here: the operator's part of the bargain.
-    fn note(&mut self, row: Upsert<T::Key, T::Value>) -> Result<()> {
+    fn note(&mut self, row: Row<T>) -> Result<()> {
         match self.open.entry(row.key) {
             Entry::Vacant(none) => drop(none.insert((row.version, row.value))),
             Entry::Occupied(mut open) => {
@@ -120,12 +130,12 @@ impl<T: UpsertTable> UpsertWriter<T> {
     }
 }
 
-impl<T: UpsertTable> Writer for UpsertWriter<T> {
-    type Record = Upsert<T::Key, T::Value>;
+impl<T: UpsertTable, R: Into<Row<T>> + Send> Writer for UpsertWriter<T, R> {
+    type Record = R;
 
-    async fn write(&mut self, _: Time, batch: &mut Vec<Self::Record>) -> Result<()> {
-        for row in batch.drain(..) {
-            self.note(row)?;
+    async fn write(&mut self, _: Time, batch: &mut Vec<R>) -> Result<()> {
+        for record in batch.drain(..) {
+            self.note(record.into())?;
         }
         if self.open.len() >= self.rows_max {
             self.flush().await?;
