@@ -131,3 +131,35 @@ impl Then {
         !matches!(self, Self::Continue)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Cases B03, F025, F057: in whatever order the barrier is put together.
+    #[test]
+    fn a_savepoint_and_a_last_checkpoint_stay_aligned() {
+        let (id, at) = (CheckpointId::new(1), Time::ZERO);
+        let checkpoint = Barrier::checkpoint(id, at);
+        assert!(checkpoint.with_mode(Mode::Unaligned).may_overtake());
+        for mode in [Mode::Unaligned, Mode::AlignedFor(Duration::ZERO)] {
+            let savepoint = Barrier::savepoint(id, at);
+            assert_eq!(savepoint.with_mode(mode), savepoint);
+            for then in [Then::Suspend, Then::Drain] {
+                let last = checkpoint.then(then);
+                assert_eq!(last.with_mode(mode), last);
+                assert_eq!(checkpoint.with_mode(mode).then(then), last);
+            }
+        }
+    }
+
+    #[test]
+    fn an_alignment_is_timed_from_the_trigger() {
+        let barrier = Barrier::checkpoint(CheckpointId::new(1), Time::from_millis(5));
+        let timeout = Duration::from_millis(10);
+        let timed = barrier.with_mode(Mode::AlignedFor(timeout));
+        assert_eq!(timed.overtakes_at(), Some(Time::from_millis(15)));
+        assert_eq!(barrier.overtakes_at(), None);
+        assert_eq!(barrier.with_mode(Mode::Unaligned).overtakes_at(), None);
+    }
+}

@@ -52,6 +52,8 @@ mod barrier;
 pub mod coordinate;
 mod id;
 pub mod stats;
+#[cfg(feature = "testkit")]
+pub mod testkit;
 mod time;
 mod wire;
 

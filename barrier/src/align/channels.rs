@@ -148,11 +148,11 @@ impl Channels {
         }
     }
 
-    /// Whether a barrier may have come by the side lane of `channel`, blocked or not.
+    /// Whether a barrier may have come by the side lane of `channel`, which may be blocked or, if its side
+    /// lane is read late, have ended.
     pub(super) fn check_overtakable(&self, channel: Channel) -> Result<(), AlignError> {
         match self.all.get(channel.0) {
             None => Err(AlignError::UnknownChannel { channel }),
-            Some(one) if one.status == Status::Finished => Err(AlignError::AfterFinish { channel }),
             Some(one) if one.input == Input::Strict => Err(AlignError::StrictOvertaken { channel }),
             Some(_) => Ok(()),
         }

@@ -116,8 +116,6 @@ fn a_barrier_never_overtakes_on_a_strict_channel() {
         1 overtook ch0 u1 => error: a barrier overtook on channel 0, which is strict
         2 overtook ch1 c1 => error: the aligned barrier of checkpoint 1 overtook on channel 1
         2 overtook ch2 u1 => error: the task has no channel 2
-        3 finished ch1    =>
-        4 overtook ch1 u1 => error: channel 1 was read after its end
     ",
     );
 }
@@ -184,6 +182,36 @@ fn an_abort_forgets_announcements() {
     );
 }
 
+/// Case F066.
+#[test]
+fn an_abort_of_another_checkpoint_leaves_the_recording_alone() {
+    check(
+        2,
+        "
+        1 barrier ch0 u5  => forward u5, snapshot u5, resume; recording ch1
+        2 abort c4        => cancel c4; recording ch1
+        3 abort c9        => cancel c9; recording ch1
+        4 overtook ch1 u5 => capture c5 ch1, ack c5 1..4
+    ",
+    );
+}
+
+/// Case B04: two inputs, of two and three channels, have five.
+#[test]
+fn channels_are_counted_over_all_inputs_of_a_task() {
+    check(
+        5,
+        "
+        1 overtook ch3 u1 => forward u1, snapshot u1, capture c1 ch3; recording ch0 ch1 ch2 ch4
+        2 overtook ch0 u1 => capture c1 ch0; recording ch1 ch2 ch4
+        3 overtook ch4 u1 => capture c1 ch4; recording ch1 ch2
+        4 overtook ch2 u1 => capture c1 ch2; recording ch1
+        5 overtook ch1 u1 => capture c1 ch1, ack c1 1..5
+        6 overtook ch5 u2 => error: the task has no channel 5
+    ",
+    );
+}
+
 /// Cases F038, F040, F066: the older one's barriers may be lost.
 #[test]
 fn a_newer_barrier_ends_the_recording() {
@@ -238,6 +266,8 @@ fn a_repeated_or_late_announcement_is_ignored() {
         4 overtook ch1 u1 => ; blocked ch1
         5 barrier ch0 u1  => forward u1, snapshot u1, ack c1 3..5, resume
         6 overtook ch1 u1 =>
+        7 finished ch1    =>
+        8 overtook ch1 u1 =>
     ",
     );
 }

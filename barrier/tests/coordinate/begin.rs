@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use cutwater_barrier::coordinate::{Attempt, Config, Effect, Event, Request, RequestId, TaskId};
-use cutwater_barrier::{CheckpointId, Coordinator, Generation, Time};
+use cutwater_barrier::{CheckpointId, Coordinator, Generation, Mode, Time};
 
 use super::{LINE, SQUARE, check, check_running, config, on_request, plan, with};
 
@@ -47,6 +47,70 @@ fn a_periodic_checkpoint_waits_for_room_and_savepoints_do_not() {
         240 ack c3 t0     =>
         241 ack c3 t1     => decide c3 t0 t1
         242 decided c3    => complete c3, answer r2 c3, trigger t0 c4
+    ",
+    );
+}
+
+/// SPEC 2.3: what a task records for one checkpoint it gives up for a newer one.
+#[test]
+fn one_unaligned_checkpoint_is_in_progress_at_a_time() {
+    check_running(
+        LINE,
+        with(|config| {
+            config.mode = Mode::Unaligned;
+            config.concurrent_max = 3;
+        }),
+        "
+        100 woke          => trigger t0 c1 unaligned; wake 600
+        200 woke          => ; wake 600
+        210 checkpoint r1 =>
+        230 ack c1 t0     =>
+        231 ack c1 t1     => decide c1 t0 t1
+        232 decided c1    => complete c1, trigger t0 c2 unaligned
+        233 decline c2 t0 => aborted c2 declined t0 latest 1, refuse r1 declined t0, fail failures c2
+    ",
+    );
+}
+
+/// Cases B03, F025, F057: savepoints and what ends the job, whatever the job's mode.
+#[test]
+fn only_checkpoints_have_the_mode_of_the_job() {
+    let timeout = Duration::from_secs(1);
+    check_running(
+        LINE,
+        with(|config| config.mode = Mode::AlignedFor(timeout)),
+        "
+        10  savepoint r1 => trigger t0 s1
+        11  ack c1 t0    =>
+        12  ack c1 t1    => decide s1 t0 t1
+        13  decided c1   => complete s1, answer r1 c1
+        100 woke         => trigger t0 c2 timed
+        101 pass c2 t1   => aborted c2 passed t1 latest 1
+        110 stop-with r2 => trigger t0 s3 suspend
+    ",
+    );
+    check_running(
+        LINE,
+        with(|config| config.mode = Mode::Unaligned),
+        "
+        10 drained t0    =>
+        11 drained t1    => trigger t0 c1 drain
+    ",
+    );
+}
+
+/// A savepoint that is in progress is behind the records that an unaligned barrier would overtake.
+#[test]
+fn an_unaligned_checkpoint_waits_for_the_savepoint_before_it() {
+    check_running(
+        LINE,
+        with(|config| config.mode = Mode::Unaligned),
+        "
+        10  savepoint r1 => trigger t0 s1
+        100 woke         =>
+        150 ack c1 t0    =>
+        151 ack c1 t1    => decide s1 t0 t1
+        152 decided c1   => complete s1, answer r1 c1, trigger t0 c2 unaligned
     ",
     );
 }

@@ -5,7 +5,7 @@ use cutwater_barrier::coordinate::{
     TaskId,
 };
 use cutwater_barrier::stats::TaskStats;
-use cutwater_barrier::{CheckpointId, Generation, Kind, Then, Time};
+use cutwater_barrier::{CheckpointId, Generation, Kind, Mode, Then, Time};
 
 /// A line's left side. `handed_out` are the reports of the decision under way.
 pub(crate) fn parse(input: &str, handed_out: &mut Vec<Report<()>>) -> (Time, Event<()>) {
@@ -86,11 +86,13 @@ pub(crate) fn show(effect: &Effect<()>) -> String {
         |tasks: Vec<TaskId>| -> String { tasks.iter().map(|task| format!(" t{task}")).collect() };
     match effect {
         Effect::Trigger { task, barrier } => {
-            format!(
-                "trigger t{task} {}{}",
-                id(&barrier.kind, &barrier.checkpoint),
-                then(&barrier.then)
-            )
+            let mode = match barrier.mode {
+                Mode::Aligned => "",
+                Mode::AlignedFor(_) => " timed",
+                Mode::Unaligned => " unaligned",
+            };
+            let id = id(&barrier.kind, &barrier.checkpoint);
+            format!("trigger t{task} {id}{mode}{}", then(&barrier.then))
         }
         Effect::Decide(decision) => {
             let acked = tasks(decision.reports.iter().map(|report| report.task).collect());
