@@ -58,9 +58,11 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         file: "barrier/src/coordinate/begin.rs",
         from: "        self.next = self.next.next();\n",
-        to: "",
+        to: "        if kind == Kind::Checkpoint {
+            self.next = self.next.next();
+        }\n",
         test: BARRIER,
-        why: "an id is used twice",
+        why: "the checkpoint after a savepoint has the same id",
     },
     Mutant {
         file: "barrier/src/coordinate/begin.rs",
