@@ -73,12 +73,10 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         file: "barrier/src/coordinate/begin.rs",
-        from: "        if self.tasks.first_created().is_some() {
-            return None;
-        }",
-        to: "",
+        from: "(Phase::Active { .. }, Some(task)) => Some(Refusal::NotRunning { task }),",
+        to: "(Phase::Active { .. }, Some(_)) => None,",
         test: BARRIER,
-        why: "a checkpoint is triggered while a task is still being restored",
+        why: "a request waits for tasks that may never run, and nobody is told",
     },
     Mutant {
         file: "barrier/src/coordinate/end.rs",
