@@ -1,6 +1,6 @@
 //! Bugs in what decides for the job: when to trigger, what counts, who is told.
 
-use super::{BARRIER, Mutant, SIM};
+use super::{BARRIER, Mutant};
 
 pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
@@ -168,7 +168,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         file: "barrier/src/coordinate/coordinator.rs",
         from: "                self.effects.extend(pending.take_triggers(&self.tasks.plan));\n",
         to: "",
-        test: SIM,
+        test: BARRIER,
         why: "a barrier that a finished task would have forwarded is injected by nobody",
     },
 ];
