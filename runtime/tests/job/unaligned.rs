@@ -512,7 +512,7 @@ fn records_of_a_sender_keep_their_order_over_restores() {
         let job = start(build(&steps, &permits), directory.path(), settings);
         wait_until("more is in the channels", || steps.given() == 300);
         permits.give(20);
-        checkpoint_past(&job, &steps, u64::from(parallelism), &permits, 20);
+        checkpoint_while_records_pass(&job, &permits);
         kill(job, &permits);
     }
     let job = build(&Steps::up_to(u64::MAX), &Permits::unlimited());
