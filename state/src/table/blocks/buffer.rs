@@ -4,7 +4,7 @@
 //! times slower than copying into buffers used before. The price is that after a snapshot a table
 //! keeps the memory of the blocks that were copied during it.
 
-use std::{mem, sync::PoisonError};
+use std::sync::PoisonError;
 
 use super::sync::{Arc, Mutex, MutexGuard, UnsafeCell};
 
@@ -48,35 +48,37 @@ impl<K, V> Buffer<K, V> {
     }
 }
 
-/// Buffers to use again: the task's half.
+/// Buffers to use again, of one thread: the task and each writer have their own, and share the rest.
 #[derive(Debug)]
 pub(super) struct Recycle<K, V> {
     /// Empty, and referred to from nowhere else.
-    spare: Vec<Arc<Buffer<K, V>>>,
-    returned: Arc<Returned<K, V>>,
-}
-
-/// The half of snapshots' writers.
-#[derive(Debug)]
-pub(super) struct Returned<K, V> {
-    buffers: Mutex<Vec<Arc<Buffer<K, V>>>>,
+    spare: Buffers<K, V>,
+    shared: Arc<Mutex<Buffers<K, V>>>,
     /// Entries for which a buffer must have room to be kept.
     capacity: usize,
 }
+
+type Buffers<K, V> = Vec<Arc<Buffer<K, V>>>;
+
+/// So many are taken from the shared ones, or added to them, at once.
+const TOGETHER: usize = 32;
 
 impl<K, V> Recycle<K, V> {
     pub(super) fn new(capacity: usize) -> Self {
         Self {
             spare: Vec::new(),
-            returned: Arc::new(Returned {
-                buffers: Mutex::default(),
-                capacity,
-            }),
+            shared: Arc::new(Mutex::new(Vec::new())),
+            capacity,
         }
     }
 
-    pub(super) fn returned(&self) -> Arc<Returned<K, V>> {
-        Arc::clone(&self.returned)
+    /// For another thread.
+    pub(super) fn another(&self) -> Self {
+        Self {
+            spare: Vec::new(),
+            shared: Arc::clone(&self.shared),
+            capacity: self.capacity,
+        }
     }
 
     /// A copy that nobody else refers to.
@@ -85,47 +87,50 @@ impl<K, V> Recycle<K, V> {
         K: Clone,
         V: Clone,
     {
-        let capacity = self.returned.capacity;
-        if 2 * entries.len() < capacity {
+        if 2 * entries.len() < self.capacity {
             return Buffer::new(entries.to_vec()); // few, or not for long
         }
-        let mut copy = self
-            .spare()
-            .unwrap_or_else(|| Buffer::new(Vec::with_capacity(capacity)));
+        let spare = self.spare();
+        let mut copy = spare.unwrap_or_else(|| Buffer::new(Vec::with_capacity(self.capacity)));
         let buffer = Arc::get_mut(&mut copy).expect("a spare one is referred to from nowhere else");
         buffer.only_mine(|copy| copy.extend_from_slice(entries));
         copy
     }
 
-    /// Lets go of a copy.
-    pub(super) fn done_with(&self, copy: Arc<Buffer<K, V>>) {
-        self.returned.done_with(copy);
+    /// Lets go of a buffer, which is kept if nobody else refers to it.
+    pub(super) fn done_with(&mut self, mut buffer: Arc<Buffer<K, V>>) {
+        let Some(mine) = Arc::get_mut(&mut buffer) else {
+            return;
+        };
+        let capacity = mine.only_mine(|entries| {
+            entries.clear(); // a user's `drop`: in the thread that is done, and without a lock
+            entries.capacity()
+        });
+        if capacity >= self.capacity {
+            self.spare.push(buffer);
+            if self.spare.len() >= 2 * TOGETHER {
+                let more = self.spare.drain(TOGETHER..);
+                lock(&self.shared).extend(more);
+            }
+        }
     }
 
     fn spare(&mut self) -> Option<Arc<Buffer<K, V>>> {
         if self.spare.is_empty() {
-            let mut returned = self.returned.buffers();
-            mem::swap(&mut self.spare, &mut returned);
+            let mut shared = lock(&self.shared);
+            let rest = shared.len().saturating_sub(TOGETHER);
+            self.spare.extend(shared.drain(rest..));
         }
         self.spare.pop()
     }
 }
 
-impl<K, V> Returned<K, V> {
-    /// Lets go of a buffer, which is kept if nobody else refers to it.
-    pub(super) fn done_with(&self, mut shared: Arc<Buffer<K, V>>) {
-        if let Some(buffer) = Arc::get_mut(&mut shared) {
-            let capacity = buffer.only_mine(|entries| {
-                entries.clear(); // here, not in the task's thread
-                entries.capacity()
-            });
-            if capacity >= self.capacity {
-                self.buffers().push(shared);
-            }
-        }
+impl<K, V> Drop for Recycle<K, V> {
+    fn drop(&mut self) {
+        lock(&self.shared).append(&mut self.spare);
     }
+}
 
-    fn buffers(&self) -> MutexGuard<'_, Vec<Arc<Buffer<K, V>>>> {
-        self.buffers.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }

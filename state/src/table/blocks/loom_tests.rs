@@ -65,6 +65,24 @@ fn later_writes_are_invisible_to_a_snapshot() {
     });
 }
 
+/// The same with a writer that takes all blocks aside before it reads them.
+#[test]
+fn later_writes_are_invisible_to_a_pressed_snapshot() {
+    interleaved(|| {
+        let mut blocks = two_blocks();
+        let mut frozen = blocks.freeze();
+        let writer = thread::spawn(move || {
+            frozen.take_aside();
+            drained(frozen)
+        });
+        set(&mut blocks, 0, 1);
+        set(&mut blocks, 1, 2);
+        let found = writer.join().expect("the writer does not panic");
+        assert_eq!(values(&found), [0, 0]);
+        assert_eq!(live(&blocks), [1, 2]);
+    });
+}
+
 /// Two writers read one block, and the task leaves it to both of them, or to one, or to none.
 #[test]
 fn two_snapshots_may_read_the_same_block() {

@@ -35,7 +35,7 @@ mod sync;
 use std::{
     fmt,
     marker::PhantomData,
-    mem::ManuallyDrop,
+    mem::{self, ManuallyDrop},
     ptr::{self, NonNull},
     slice,
     sync::atomic::{AtomicU16, Ordering},
@@ -57,6 +57,8 @@ pub(crate) struct Blocks<K, V, X> {
     /// Snapshots whose writers may still come for blocks.
     open: Vec<Arc<Side<K, V>>>,
     recycle: Recycle<K, V>,
+    /// First writes in this epoch, as long as a snapshot was open.
+    pressed: usize,
 }
 
 struct Chunk<K, V, X> {
@@ -106,6 +108,7 @@ impl<K: Clone, V: Clone, X> Blocks<K, V, X> {
             epoch: 0,
             open: Vec::new(),
             recycle: Recycle::new(capacity),
+            pressed: 0,
         }
     }
 
@@ -228,10 +231,12 @@ impl<K: Clone, V: Clone, X> Blocks<K, V, X> {
         self.open.retain(|side| Arc::strong_count(side) > 1);
         let cells = self.chunks.iter().map(|chunk| Arc::clone(&chunk.cells));
         let blocks = self.chunks.iter().map(|chunk| chunk.blocks.len()).sum();
+        // The keys of the next interval are likely to be like those of the last.
+        let pressed = 2 * mem::take(&mut self.pressed) > blocks;
         let side = Arc::new(Side::new(self.epoch, blocks, cells));
         self.open.push(Arc::clone(&side));
         self.epoch += 1;
-        Frozen::new(side, self.recycle.returned())
+        Frozen::new(side, self.recycle.another(), pressed)
     }
 
     /// Brings what `extra` and `entries` look at into the cache.
@@ -267,6 +272,7 @@ impl<K: Clone, V: Clone, X> Blocks<K, V, X> {
         let live = ManuallyDrop::new(unsafe { Arc::from_raw(cell.live.load(Ordering::Relaxed)) });
         let (mut copy, mut left) = (None, false);
         self.open.retain(|side| Arc::strong_count(side) > 1);
+        self.pressed += usize::from(!self.open.is_empty());
         let asking = self
             .open
             .iter()

@@ -4,7 +4,8 @@
 //! free ── writer claims ──▶ reading ── writer is done ──▶ taken
 //!  │                           │                            ▲
 //!  │ task gives a copy         │ task gives the block       │ writer takes it
-//!  │ and writes to the block   │ and writes to a copy       │
+//!  │ and writes to the block   │ and writes to a copy; or   │
+//!  │                           │ writer gives a copy        │
 //!  └────────▶ given ◀──────────┘ ───────────────────────────┘
 //! ```
 //!
@@ -73,7 +74,7 @@ impl<B> Slot<B> {
         }
     }
 
-    /// For the task: gives `block` to the writer, unless the state is no longer `expected`.
+    /// Gives `block` to the writer, unless the state is no longer `expected`.
     pub(super) fn give(&self, expected: State, block: Arc<B>) -> bool {
         let expected = match expected {
             State::Free => ptr::null_mut(),
@@ -92,8 +93,9 @@ impl<B> Slot<B> {
         exchanged.is_ok()
     }
 
-    /// For the writer, of which there is one.
-    pub(super) fn claim(&self) -> Claim<B> {
+    /// For the writer, of which there is one: whether it may read the block in place, until
+    /// [`done`](Self::done) or `give`. Otherwise nothing has changed.
+    pub(super) fn claim_in_place(&self) -> bool {
         // Release: what the writer did before, such as finding the block, was before the task's answer.
         let exchanged = self.state.compare_exchange(
             ptr::null_mut(),
@@ -101,9 +103,15 @@ impl<B> Slot<B> {
             Ordering::AcqRel,
             Ordering::Acquire,
         );
-        match exchanged {
-            Ok(_) => Claim::InPlace,
-            Err(_) => self.done().map_or(Claim::Taken, Claim::Given),
+        exchanged.is_ok()
+    }
+
+    /// For the writer: the block in place, or what was given.
+    pub(super) fn claim(&self) -> Claim<B> {
+        if self.claim_in_place() {
+            Claim::InPlace
+        } else {
+            self.done().map_or(Claim::Taken, Claim::Given)
         }
     }
 
