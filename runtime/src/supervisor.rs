@@ -13,6 +13,7 @@ use crate::{
     execution::{self, Ended},
     graph::{Graph, Make},
     handle::{Command, Shared},
+    metrics::Metrics,
     observe::{Moment, State},
 };
 
@@ -111,6 +112,7 @@ impl Supervisor {
                 "the attempt failed; restarting from the latest completed checkpoint"
             );
             history.restarts += 1;
+            Metrics::of(&self.job).restarted();
             self.shared.update(|status| {
                 status.state = State::Restarting;
                 status.restarts = history.restarts;

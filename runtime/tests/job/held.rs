@@ -75,7 +75,7 @@ impl Permits {
         self.0.0.lock().unwrap().taken.values().sum()
     }
 
-    fn take(&self, subtask: u16) -> Result<(), BoxError> {
+    pub(crate) fn take(&self, subtask: u16) -> Result<(), BoxError> {
         let (counter, changed) = &*self.0;
         let mut counter = counter.lock().unwrap();
         counter.waiting.insert(subtask);

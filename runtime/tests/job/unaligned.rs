@@ -5,9 +5,10 @@ use std::{path::Path, time::Duration};
 use cutwater_barrier::Mode;
 use cutwater_runtime::{
     BoxError, Collect, ErrorKind, Guarantee, Job, JobHandle, KeyedBroadcastProcess, KeyedContext,
-    Result, Settings, State,
+    KeyedProcess, Result, Settings, State,
 };
 use cutwater_source::VecSource;
+use cutwater_state::{Handle, MapState};
 use cutwater_storage::testkit::{Call, Failure, FaultyBlobs, On};
 
 use crate::{
@@ -250,7 +251,7 @@ impl KeyedBroadcastProcess<u64> for HeldWithRules {
         context: &mut KeyedContext<'_, u64>,
         out: &mut Vec<Update>,
     ) -> Result<(), BoxError> {
-        cutwater_runtime::KeyedProcess::process(&mut self.0, number, context, out)
+        KeyedProcess::process(&mut self.0, number, context, out)
     }
 
     fn broadcast(
@@ -309,6 +310,60 @@ fn roomy() -> Settings {
     settings.channel_capacity = 64;
     settings.tolerable_failures = 1;
     settings
+}
+
+/// B12: forward edges that are not chained, from producers that are rescaled alone, 4 → 2.
+#[test]
+fn a_producer_that_is_rescaled_leaves_no_record_in_flight_behind() {
+    let directory = tempfile::tempdir().unwrap();
+    let output = Collect::new();
+    let build = |producers: u16, steps: &Steps, permits: &Permits| {
+        let permits = permits.clone();
+        let job = Job::new("producers");
+        let numbers = job
+            .source("numbers", Stepped::watched(numbers(RECORDS), steps))
+            .parallelism(producers);
+        let (even, odd) = (
+            numbers
+                .filter(|number| number % 2 == 0)
+                .parallelism(producers),
+            numbers
+                .filter(|number| number % 2 == 1)
+                .parallelism(producers),
+        );
+        even.union(&odd)
+            .map(|number| number)
+            .parallelism(3)
+            .key_by(|number| number % KEYS)
+            .process("count", move |open| Held::open(open, &permits))
+            .sink("updates", output.clone());
+        job
+    };
+    for producers in [4, 2, 3] {
+        let (permits, steps) = (Permits::default(), Steps::up_to(RECORDS));
+        let mut settings = on_request(3, Mode::Unaligned);
+        settings.channel_capacity = 2;
+        settings.batch_size = 16;
+        let job = start(
+            build(producers, &steps, &permits),
+            directory.path(),
+            settings,
+        );
+        permits.await_waiting(3);
+        let checkpoint = checkpoint_while_records_pass(&job, &permits);
+        let metadata = metadata(directory.path(), checkpoint);
+        assert!(in_flight(&metadata, |_| true) > 0);
+        kill(job, &permits);
+    }
+    let job = build(2, &Steps::up_to(u64::MAX), &Permits::unlimited());
+    let settings = on_request(3, Mode::Unaligned);
+    assert!(
+        start(job, directory.path(), settings)
+            .wait()
+            .unwrap()
+            .is_finished
+    );
+    assert_ledger(output.take(), RECORDS);
 }
 
 /// B63: a damaged file of in-flight records is refused by name, and F076: the named checkpoint, and
@@ -449,4 +504,111 @@ fn barriers_that_overtake_do_not_go_with_at_least_once() {
     let error = job.start(store(directory.path()), settings).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Build);
     assert!(error.to_string().contains("Mode::Aligned"), "{error}");
+}
+
+/// Fails if the records of a list come to a key in another order than that of the list.
+struct InOrder {
+    newest: Handle<MapState<u64, u16, u64>>,
+    permits: Permits,
+    subtask: u16,
+}
+
+impl KeyedProcess<u64> for InOrder {
+    type In = (u16, u64);
+    type Out = Update;
+
+    fn process(
+        &mut self,
+        (list, number): (u16, u64),
+        context: &mut KeyedContext<'_, u64>,
+        out: &mut Vec<Update>,
+    ) -> Result<(), BoxError> {
+        self.permits.take(self.subtask)?;
+        let newest = &mut context.keyed[self.newest];
+        let before = newest.put(context.key, list, number)?;
+        if before.is_some_and(|newest| newest >= number) {
+            return Err(format!("{number} of list {list} comes after {newest:?}").into());
+        }
+        out.push((u64::from(list), number));
+        Ok(())
+    }
+}
+
+/// F063, F070: what one sender sent comes in its order, restored records before new ones, over any
+/// number of checkpoints with unread rests, also when another subtask takes over the sender's split.
+#[test]
+fn records_of_a_sender_keep_their_order_over_restores() {
+    const LISTS: u16 = 3;
+    const LENGTH: u64 = 900;
+    let directory = tempfile::tempdir().unwrap();
+    let output = Collect::new();
+    let build = |steps: &Steps, permits: &Permits| {
+        let list = |list: u16| (0..LENGTH).map(|number| (list, number)).collect();
+        let lists = VecSource::new((0..LISTS).map(list).collect());
+        let permits = permits.clone();
+        let job = Job::new("ordered");
+        job.source("lists", Stepped::watched(lists, steps))
+            .key_by(|(_, number)| number % 7)
+            .process("in-order", move |open| {
+                Ok(InOrder {
+                    newest: open.keyed.map("newest")?,
+                    permits: permits.clone(),
+                    subtask: open.subtask.index,
+                })
+            })
+            .sink("out", output.clone());
+        job
+    };
+    for parallelism in [2, 3, 1, 2] {
+        let (permits, steps) = (Permits::default(), Steps::up_to(300));
+        let mut settings = on_request(parallelism, Mode::Unaligned);
+        settings.channel_capacity = 64; // also for what is still unread of the runs before
+        let job = start(build(&steps, &permits), directory.path(), settings);
+        wait_until("more is in the channels", || steps.given() == 300);
+        permits.give(20);
+        checkpoint_while_records_pass(&job, &permits);
+        kill(job, &permits);
+    }
+    let job = build(&Steps::up_to(u64::MAX), &Permits::unlimited());
+    let settings = on_request(3, Mode::Unaligned);
+    assert!(
+        start(job, directory.path(), settings)
+            .wait()
+            .unwrap()
+            .is_finished
+    );
+    let mut found = output.take();
+    found.sort_unstable();
+    let all = (0..u64::from(LISTS)).flat_map(|list| (0..LENGTH).map(move |n| (list, n)));
+    assert_eq!(found, all.collect::<Vec<_>>());
+}
+
+/// F059, F069: what a checkpoint reports of its records in flight is what is in its metadata, and with
+/// nothing in flight there is no file.
+#[test]
+fn the_statistics_say_what_was_in_flight() {
+    for mode in [Mode::Unaligned, Mode::Aligned] {
+        let directory = tempfile::tempdir().unwrap();
+        let (output, permits) = (Collect::new(), Permits::default());
+        let steps = Steps::up_to(100);
+        let job = held(&steps, &permits, &output);
+        let job = start(job, directory.path(), on_request(1, mode));
+        wait_until("all are in the channels", || steps.given() == 100);
+        permits.await_waiting(1);
+        let passed = if mode == Mode::Aligned { 100 } else { 1 };
+        let checkpoint = checkpoint_past(&job, &steps, 1, &permits, passed);
+        let metadata = metadata(directory.path(), checkpoint);
+        let counted = &metadata.operators["count"].subtasks[0].statistics;
+        let stored: u64 = metadata
+            .channels
+            .iter()
+            .map(|state| state.file.length)
+            .sum();
+        assert_eq!(counted.bytes_in_flight, stored);
+        assert_eq!(stored == 0, mode == Mode::Aligned);
+        assert_eq!(counted.alignment, Duration::ZERO, "it has a single channel");
+        let source = &metadata.operators["numbers"].subtasks[0].statistics;
+        assert_eq!(source.bytes_in_flight, 0);
+        kill(job, &permits);
+    }
 }

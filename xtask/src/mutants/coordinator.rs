@@ -1,6 +1,6 @@
 //! Bugs in what decides for the job: when to trigger, what counts, who is told.
 
-use super::{BARRIER, Mutant, SIM};
+use super::{BARRIER, Mutant};
 
 pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
@@ -58,9 +58,11 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         file: "barrier/src/coordinate/begin.rs",
         from: "        self.next = self.next.next();\n",
-        to: "",
+        to: "        if kind == Kind::Checkpoint {
+            self.next = self.next.next();
+        }\n",
         test: BARRIER,
-        why: "an id is used twice",
+        why: "the checkpoint after a savepoint has the same id",
     },
     Mutant {
         file: "barrier/src/coordinate/begin.rs",
@@ -71,12 +73,10 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         file: "barrier/src/coordinate/begin.rs",
-        from: "        if self.tasks.first_created().is_some() {
-            return None;
-        }",
-        to: "",
+        from: "(Phase::Active { .. }, Some(task)) => Some(Refusal::NotRunning { task }),",
+        to: "(Phase::Active { .. }, Some(_)) => None,",
         test: BARRIER,
-        why: "a checkpoint is triggered while a task is still being restored",
+        why: "a request waits for tasks that may never run, and nobody is told",
     },
     Mutant {
         file: "barrier/src/coordinate/end.rs",
@@ -168,7 +168,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         file: "barrier/src/coordinate/coordinator.rs",
         from: "                self.effects.extend(pending.take_triggers(&self.tasks.plan));\n",
         to: "",
-        test: SIM,
+        test: BARRIER,
         why: "a barrier that a finished task would have forwarded is injected by nobody",
     },
 ];

@@ -8,7 +8,7 @@ use std::{
 };
 
 /// Longer than any of the commands takes on a busy machine.
-const TIME_MAX: Duration = Duration::from_secs(900);
+const TIME_MAX: Duration = Duration::from_secs(300);
 
 /// How a command ended.
 pub(super) enum Ended {
