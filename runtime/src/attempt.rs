@@ -152,11 +152,16 @@ impl Tasks {
     fn replay(&self, attempt: &Arc<Attempt>) -> Result<()> {
         for restored in attempt.restored.in_flight() {
             let edge = restored.edge;
-            // What one subtask sent stays together, and so in order.
             let parallelism = attempt
                 .topology
                 .parallelism_of(attempt.graph.edges[edge].from);
-            let from = restored.from % parallelism;
+            // In the order of the file, all through one channel into each subtask. What is still
+            // unread at the next checkpoint is then again in front of everything newer (of its key).
+            let from = if attempt.topology.is_pointwise(edge) {
+                restored.from % parallelism
+            } else {
+                0
+            };
             let context = self.context(attempt, &[], from, parallelism);
             let exchange =
                 (attempt.graph.edges[edge].connect)(&context, self.senders(attempt, edge, from));
@@ -241,9 +246,10 @@ impl Tasks {
     pub(crate) fn close(&mut self) {
         self.gates.iter().for_each(|gate| gate.close());
         self.living = None;
-        let _disconnected_or_late = self.alive.recv_timeout(CLOSE_MAX);
+        let ended = self.alive.recv_timeout(CLOSE_MAX);
+        let have_all_ended = ended == Err(mpsc_std::RecvTimeoutError::Disconnected);
         for thread in self.threads.drain(..) {
-            if thread.is_finished() {
+            if have_all_ended || thread.is_finished() {
                 // A panic inside has been caught and reported.
                 let _ended = thread.join();
             } else {

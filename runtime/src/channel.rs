@@ -74,6 +74,8 @@ pub(crate) struct Gate<C> {
 
 struct Inner<C> {
     queues: Vec<Queue<C>>,
+    /// Which of them are ways back of a loop.
+    feedback: Vec<usize>,
     control: VecDeque<C>,
     /// Barriers that came ahead of the records before them, and their channels.
     side: VecDeque<(usize, Barrier)>,
@@ -96,6 +98,16 @@ struct Queue<C> {
     spare: Vec<AnyBatch>,
     /// The gate of a sender that found this channel full.
     waiting: Option<Arc<Gate<C>>>,
+}
+
+/// Which items a task is ready for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Wanted {
+    /// It has a batch in hand.
+    None,
+    /// It has no room for what records would make it send. Barriers and the like always have.
+    Marks,
+    All,
 }
 
 /// What a task found at its gate.
@@ -124,11 +136,15 @@ impl<C> Gate<C> {
             spare: Vec::new(),
             waiting: None,
         };
+        let queues: Vec<_> = inputs.into_iter().map(queue).collect();
+        let is_feedback = |&channel: &usize| queues[channel].input == Input::Feedback;
+        let feedback = (0..queues.len()).filter(is_feedback).collect();
         Arc::new(Self {
             batches_max: capacity.batches.max(1),
             records_max: AtomicUsize::new(capacity.records.max(1)),
             inner: Mutex::new(Inner {
-                queues: inputs.into_iter().map(queue).collect(),
+                queues,
+                feedback,
                 control: VecDeque::new(),
                 side: VecDeque::new(),
                 has_room: false,
@@ -182,9 +198,11 @@ impl<C> Gate<C> {
         }
     }
 
-    /// The next message or item, if there is one. Leaves channels alone that `is_blocked`.
+    /// The next message, or item of those `wanted`, if there is one. Leaves channels alone that
+    /// `is_blocked`.
     pub(crate) fn poll(
         &self,
+        wanted: Wanted,
         is_blocked: impl Fn(usize) -> bool,
     ) -> Result<Option<Received<C>>, Closed> {
         let mut inner = self.lock();
@@ -197,16 +215,14 @@ impl<C> Gate<C> {
         if let Some((channel, barrier)) = inner.side.pop_front() {
             return Ok(Some(Received::Overtook { channel, barrier }));
         }
-        let Some(channel) = self.readable(&inner, is_blocked) else {
+        let Some(channel) = self.readable(&inner, wanted, is_blocked) else {
             return Ok(None);
         };
         inner.next = channel + 1;
         let item = inner.take(channel).expect("it is readable");
-        let waiting = self.made_room(&mut inner.queues[channel]);
+        let waiting = self.made_room(&mut inner, channel);
         drop(inner); // never two gates at once
-        if let Some(sender) = waiting {
-            sender.room();
-        }
+        waiting.iter().for_each(|sender| sender.room());
         Ok(Some(Received::Item { channel, item }))
     }
 
@@ -215,6 +231,7 @@ impl<C> Gate<C> {
         &self,
         until: Option<Instant>,
         now: impl Fn() -> Instant,
+        wanted: Wanted,
         is_blocked: impl Fn(usize) -> bool,
     ) -> Result<(), Closed> {
         let mut inner = self.lock();
@@ -223,7 +240,7 @@ impl<C> Gate<C> {
                 return Err(Closed);
             }
             let is_called = !inner.control.is_empty() || !inner.side.is_empty() || inner.has_room;
-            if is_called || self.readable(&inner, &is_blocked).is_some() {
+            if is_called || self.readable(&inner, wanted, &is_blocked).is_some() {
                 inner.has_room = false;
                 return Ok(());
             }
@@ -285,16 +302,16 @@ impl<C> Gate<C> {
     }
 
     /// The channel to read next.
-    fn readable(&self, inner: &Inner<C>, is_blocked: impl Fn(usize) -> bool) -> Option<usize> {
+    fn readable(
+        &self,
+        inner: &Inner<C>,
+        wanted: Wanted,
+        is_blocked: impl Fn(usize) -> bool,
+    ) -> Option<usize> {
         let count = inner.queues.len();
-        // What circles in a loop is admitted first, or new input would fill the loop until it stands.
-        // Not if a barrier that waits for one of the new input's holds it back.
-        let is_circling = |(channel, queue): (usize, &Queue<C>)| {
-            queue.input == Input::Feedback
-                && self.is_over(queue.batches, queue.records)
-                && !is_blocked(channel)
-        };
-        let is_loop_full = inner.queues.iter().enumerate().any(is_circling);
+        // A way back that is held up by a barrier which waits for one of the new input's must not hold
+        // that up in turn.
+        let is_loop_full = self.is_loop_full(inner, &is_blocked);
         (inner.next..inner.next + count)
             .map(|channel| channel % count)
             .find(|&channel| {
@@ -302,18 +319,27 @@ impl<C> Gate<C> {
                 let has_turn = if inner.restored > 0 {
                     queue.restored > 0
                 } else {
-                    !is_loop_full || queue.input == Input::Feedback
+                    !is_loop_full || queue.input == Input::Feedback || queue.has_mark()
                 };
-                has_turn && !queue.items.is_empty() && !is_blocked(channel)
+                has_turn && queue.has(wanted) && !is_blocked(channel)
             })
     }
 
-    /// Who waits for this channel, once half of it is free: not for each item.
-    fn made_room(&self, queue: &mut Queue<C>) -> Option<Arc<Self>> {
-        if self.is_over(2 * queue.batches, 2 * queue.records) {
-            return None;
+    /// Who waits for room that there is now that an item of `channel` was taken. A channel tells its
+    /// sender once half of it is free, not for each item; a loop tells all who send into it.
+    fn made_room(&self, inner: &mut Inner<C>, channel: usize) -> Vec<Arc<Self>> {
+        if self.is_loop_full(inner, |_| false) {
+            return Vec::new();
         }
-        queue.waiting.take()
+        let freed = match inner.queues[channel].input {
+            Input::Feedback => &mut inner.queues,
+            _ => &mut inner.queues[channel..=channel],
+        };
+        freed
+            .iter_mut()
+            .filter(|queue| !self.is_over(2 * queue.batches, 2 * queue.records))
+            .filter_map(|queue| queue.waiting.take())
+            .collect()
     }
 
     fn room(&self) {
@@ -323,8 +349,20 @@ impl<C> Gate<C> {
 
     /// A feedback channel never holds back its sender: a loop of tasks that wait for each other
     /// would stand for ever. It is bounded by what its head admits.
-    fn is_full(&self, queue: &Queue<C>) -> bool {
-        queue.input != Input::Feedback && self.is_over(queue.batches, queue.records)
+    fn is_full(&self, inner: &Inner<C>, channel: usize) -> bool {
+        let queue = &inner.queues[channel];
+        queue.input != Input::Feedback
+            && (self.is_over(queue.batches, queue.records) || self.is_loop_full(inner, |_| false))
+    }
+
+    /// What circles in a loop is admitted first, or new input would fill the loop without bound. Then
+    /// nothing is sent into the loop either, so a barrier soon comes alone; and what stands before a
+    /// barrier is admitted all the same, or a loop that stays full would never see a checkpoint.
+    fn is_loop_full(&self, inner: &Inner<C>, is_blocked: impl Fn(usize) -> bool) -> bool {
+        inner.feedback.iter().any(|&channel| {
+            let queue = &inner.queues[channel];
+            self.is_over(queue.batches, queue.records) && !is_blocked(channel)
+        })
     }
 
     fn is_over(&self, batches: usize, records: usize) -> bool {
@@ -334,6 +372,21 @@ impl<C> Gate<C> {
     /// A panic elsewhere is reported by the task that panicked; the queue itself stays whole.
     fn lock(&self) -> MutexGuard<'_, Inner<C>> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<C> Queue<C> {
+    fn has(&self, wanted: Wanted) -> bool {
+        match (wanted, self.items.front()) {
+            (Wanted::None, _) | (_, None) => false,
+            (Wanted::Marks, Some(item)) => !matches!(item, Item::Batch { .. }),
+            (Wanted::All, Some(_)) => true,
+        }
+    }
+
+    /// Whether something other than records waits in it.
+    fn has_mark(&self) -> bool {
+        self.items.len() > self.batches
     }
 }
 
@@ -399,9 +452,10 @@ impl<C> Sender<C> {
             Item::Barrier(_) | Item::Cancel(_) | Item::EndOfData | Item::Probe(_) => {}
         }
         queue.items.push_back(item);
+        let spare = queue.spare.pop();
         let sent = Sent {
-            spare: queue.spare.pop(),
-            is_full: gate.is_full(queue),
+            spare,
+            is_full: gate.is_full(&inner, self.channel),
             records_max: gate.records_max.load(Ordering::Relaxed),
         };
         if let Some(barrier) = announced {
@@ -418,10 +472,9 @@ impl<C> Sender<C> {
         if inner.closed {
             return Err(Closed);
         }
-        let queue = &mut inner.queues[self.channel];
-        let is_full = self.gate.is_full(queue);
+        let is_full = self.gate.is_full(&inner, self.channel);
         if is_full {
-            queue.waiting = Some(Arc::clone(sender));
+            inner.queues[self.channel].waiting = Some(Arc::clone(sender));
         }
         Ok(!is_full)
     }

@@ -2,7 +2,10 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use cutwater_barrier::{coordinate::Decision, stats::TaskStats};
+use cutwater_barrier::{
+    coordinate::Decision,
+    stats::{CheckpointStats, TaskStats},
+};
 use cutwater_keygroups::Assignment;
 use cutwater_sink_2pc::Prepared;
 use cutwater_storage::{Metadata, Operator, Subtask};
@@ -16,8 +19,8 @@ pub(crate) struct Beside {
     pub(crate) splits: BTreeMap<String, Vec<u8>>,
     /// What each sink must be able to commit once the checkpoint is complete.
     pub(crate) sealed: BTreeMap<String, Vec<Prepared>>,
-    /// What it cost, once all reports are in.
-    pub(crate) summary: Option<CheckpointSummary>,
+    /// What it cost, once all reports are in: for people, and task by task.
+    pub(crate) cost: Option<(CheckpointSummary, CheckpointStats)>,
 }
 
 /// The metadata of a checkpoint of which all reports are in.

@@ -32,6 +32,7 @@ use crate::{
     handle::Command,
     keeper::{Keep, Keeper, Kept, is_fenced},
     loops::Loops,
+    metrics::Metrics,
     observe::{Moment, State},
     requests::Requests,
     sources::Sources,
@@ -55,6 +56,7 @@ pub(crate) struct Driver<'a> {
     committers: Committers,
     sources: Sources,
     loops: Loops,
+    metrics: Metrics,
     tasks: Tasks,
     keeper: &'a Keeper,
     sealed: mpsc::UnboundedSender<Sealed>,
@@ -92,6 +94,7 @@ impl<'a> Driver<'a> {
             tasks,
         } = parts;
         let loops = Loops::new(&attempt, &tasks);
+        let metrics = Metrics::of(setup.job);
         let driver = Self {
             setup,
             attempt,
@@ -100,6 +103,7 @@ impl<'a> Driver<'a> {
             committers,
             sources,
             loops,
+            metrics,
             tasks,
             keeper,
             sealed: sealing,
@@ -413,7 +417,7 @@ impl<'a> Driver<'a> {
         let checkpoint = decision.barrier.checkpoint;
         let mut beside = self.beside.remove(&checkpoint).unwrap_or_default();
         beside.sealed = transactions;
-        beside.summary = Some(checkpoint::summary(&decision));
+        beside.cost = Some((checkpoint::summary(&decision), decision.stats.clone()));
         let names = &self.tasks.names;
         let metadata = checkpoint::metadata(&self.attempt, names, &decision, &beside);
         self.beside.insert(checkpoint, beside);
@@ -428,19 +432,16 @@ impl<'a> Driver<'a> {
     }
 
     async fn completed(&mut self, checkpoint: CheckpointId, then: Then) -> Result<()> {
-        self.history.has_completed = true;
         self.last_failure = None;
         self.history.failures = 0;
         self.setup.shared.update(|status| {
             status.latest = Some(checkpoint);
             status.completed += 1;
         });
-        let summary = self
-            .beside
-            .remove(&checkpoint)
-            .and_then(|beside| beside.summary);
-        if let Some(summary) = summary {
+        let beside = self.beside.remove(&checkpoint);
+        if let Some((summary, stats)) = beside.and_then(|beside| beside.cost) {
             checkpoint::log(&summary);
+            self.metrics.completed(&stats, &self.tasks.names);
             self.setup
                 .settings
                 .observer
@@ -468,6 +469,7 @@ impl<'a> Driver<'a> {
         tracing::warn!(checkpoint = checkpoint.get(), reason, "checkpoint aborted");
         self.beside.remove(&checkpoint);
         self.setup.shared.update(|status| status.aborted += 1);
+        self.metrics.aborted();
         self.committers.not_completed(checkpoint);
         self.tasks.tell_all(|| Control::Aborted(checkpoint));
         self.setup.settings.observer.reached(&Moment::Aborted {

@@ -36,14 +36,15 @@ struct Window {
 }
 
 impl Debloat {
-    pub(crate) fn new(target: Duration, channels: usize, most: usize) -> Self {
+    /// Begins with a bound of `first` and never goes beyond `most`, both in records per channel.
+    pub(crate) fn new(target: Duration, channels: usize, first: usize, most: usize) -> Self {
         Self {
             target,
             channels: channels.max(1),
             most,
             window: Window::default(),
             rate: None,
-            limit: most,
+            limit: first,
         }
     }
 
@@ -105,9 +106,9 @@ mod tests {
 
     /// What a receiver that takes a record each `cost` has set after a second.
     fn limit_at(cost: Duration, channels: usize) -> usize {
-        let mut debloat = Debloat::new(Duration::from_millis(100), channels, 8192);
+        let mut debloat = Debloat::new(Duration::from_millis(100), channels, 1024, 8192);
         let mut now = Instant::now();
-        let mut limit = 8192;
+        let mut limit = 1024;
         for _ in 0..1_000_000 / cost.as_micros().max(1) {
             debloat.took(1);
             now += cost;
@@ -126,7 +127,7 @@ mod tests {
 
     #[test]
     fn idle_time_does_not_count_as_slowness() {
-        let mut debloat = Debloat::new(Duration::from_millis(100), 1, 8192);
+        let mut debloat = Debloat::new(Duration::from_millis(100), 1, 8192, 8192);
         let mut now = Instant::now();
         assert_eq!(debloat.limit(now), None);
         debloat.took(1_000);

@@ -11,7 +11,7 @@ use cutwater_barrier::{
     CheckpointId, Coordinator,
     coordinate::{self, Config, TaskId},
 };
-use cutwater_storage::{self as storage, CheckpointStore, StateFiles, Term};
+use cutwater_storage::{self as storage, CheckpointStore, Completed, StateFiles, Term};
 use tokio::{runtime::Handle, sync::mpsc};
 
 use crate::{
@@ -40,7 +40,6 @@ pub(crate) struct Setup<'a> {
     pub(crate) settings: &'a Settings,
     pub(crate) shared: &'a Shared,
     pub(crate) clock: Clock,
-    pub(crate) restore: Restore,
 }
 
 /// How an attempt ended well.
@@ -60,7 +59,14 @@ pub(crate) async fn run(
         .take_over()
         .await
         .map_err(store_error("could not be taken over"))?;
-    let old = restored(&store, setup.restore, setup.graph).await?;
+    // The log knows, also of a decision whose reply was lost.
+    let first = *history.first.get_or_insert(term.generation);
+    let latest = store.latest().map(Completed::generation);
+    let restore = match latest {
+        Some(latest) if latest >= first => Restore::Latest,
+        _ => setup.settings.restore,
+    };
+    let old = restored(&store, restore, setup.graph).await?;
     let files = store.files().map_err(store_error("refused its files"))?;
     let leadership = store
         .leadership()

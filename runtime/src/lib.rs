@@ -104,6 +104,7 @@ mod iterate;
 mod keeper;
 mod keyed;
 mod loops;
+pub mod metrics;
 mod observe;
 mod outlets;
 mod pace;

@@ -30,7 +30,7 @@ use crate::{
     Error, ErrorKind,
     alignment::Alignment,
     attempt::Attempt,
-    channel::{AnyBatch, Gate, Item, Received},
+    channel::{AnyBatch, Gate, Item, Received, Wanted},
     debloat::Debloat,
     outlets::Outlets,
     pace::Pace,
@@ -99,6 +99,7 @@ impl Running {
             None => attempt.make_ports(head, &mut context)?,
         };
         let inputs = channels.iter().map(|channel| channel.input);
+        let first = settings.capacity().records;
         Ok(Self {
             id,
             outlets,
@@ -113,7 +114,7 @@ impl Running {
             pace: Pace::new(settings.batch_size),
             debloat: settings
                 .debloat
-                .map(|target| Debloat::new(target, channels.len(), attempt.settings.records_max())),
+                .map(|target| Debloat::new(target, channels.len(), first, settings.records_max())),
             flush_at: attempt.clock.instant(),
             last: None,
             bytes_aligned: 0,
@@ -127,11 +128,15 @@ impl Running {
         self.attempt.report(self.id, Report::Running);
         loop {
             let has_room = self.outlets.have_room(&self.gate)?;
-            let takes_input = has_room && self.begun.is_none();
+            let wanted = match (&self.begun, has_room) {
+                (Some(_), _) => Wanted::None,
+                (None, false) => Wanted::Marks,
+                (None, true) => Wanted::All,
+            };
             let alignment = &self.alignment;
             let received = self
                 .gate
-                .poll(|channel| !takes_input || alignment.is_blocked(channel))?;
+                .poll(wanted, |channel| alignment.is_blocked(channel))?;
             match received {
                 Some(Received::Control(control)) => {
                     if let Next::End(last) = self.control(control)? {
@@ -143,11 +148,11 @@ impl Running {
                     self.align(Event::Overtook { channel, barrier })?;
                 }
                 Some(Received::Item { channel, item }) => self.item(channel, item)?,
-                None if !has_room => self.wait(None, false)?,
+                None if !has_room => self.wait(None, wanted)?,
                 None if self.begun.is_some() => self.step()?,
                 None => {
                     if let Some(until) = self.read()? {
-                        self.wait(until, true)?;
+                        self.wait(until, wanted)?;
                     }
                 }
             }
@@ -156,7 +161,7 @@ impl Running {
     }
 
     /// Waits for something to do, at most `until`.
-    fn wait(&mut self, until: Option<Instant>, takes_input: bool) -> TaskResult {
+    fn wait(&mut self, until: Option<Instant>, wanted: Wanted) -> TaskResult {
         self.visit(&mut Visit::Flush)?;
         let clock = self.attempt.clock;
         let deadline = self.alignment.deadline().map(|at| clock.instant_of(at));
@@ -166,10 +171,11 @@ impl Running {
         self.gate.wait(
             until,
             || clock.instant(),
-            |channel| !takes_input || alignment.is_blocked(channel),
+            wanted,
+            |channel| alignment.is_blocked(channel),
         )?;
         if let Some(debloat) = &mut self.debloat
-            && takes_input
+            && wanted == Wanted::All
         {
             debloat.idled(clock.instant() - since);
         }

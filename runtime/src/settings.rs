@@ -94,11 +94,15 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// How much may wait in each channel.
+    /// How much may wait in each channel in the beginning.
     pub(crate) fn capacity(&self) -> Capacity {
         Capacity {
             batches: self.channel_capacity,
-            records: self.records_max(),
+            records: match self.debloat {
+                None => self.records_max(),
+                // As long as nobody knows how slow the receiver is.
+                Some(_) => self.batch_size,
+            },
         }
     }
 

@@ -107,6 +107,7 @@ impl Uploads {
     }
 }
 
+#[derive(Clone)]
 struct Upload {
     attempt: Arc<Attempt>,
     checkpoint: CheckpointId,
@@ -122,6 +123,10 @@ impl Upload {
             subtask: self.subtask,
             ..TaskPart::default()
         };
+        // Beside the states: both mostly wait for the store.
+        let (this, captured) = (self.clone(), taken.in_flight);
+        let in_flight = move || this.write_in_flight(captured);
+        let in_flight = self.attempt.tokio.spawn_blocking(in_flight);
         for mut snapshot in taken.operators {
             let uid = snapshot.uid.clone();
             let prepared = mem::take(&mut snapshot.prepared);
@@ -137,7 +142,11 @@ impl Upload {
             }
             part.operators.push((uid, written));
         }
-        part.in_flight = self.write_in_flight(taken.in_flight).map_err(|error| {
+        part.in_flight = match self.attempt.tokio.block_on(in_flight) {
+            Ok(written) => written,
+            Err(panicked) => Err(panicked.into()),
+        }
+        .map_err(|error| {
             let message = format!(
                 "the records in flight to subtask {} could not be written for checkpoint {}",
                 self.subtask, self.checkpoint

@@ -64,6 +64,7 @@ const ALLOWED: &[(&str, &[&str], Outside)] = &[
     ),
     ("examples/demo", JOB, Tokio),
     ("examples/flights", SHOWN_JOB, Tokio),
+    ("examples/hailstones", SHOWN_JOB, Tokio),
     ("examples/totals", JOB, Tokio),
     ("xtask", &[], Nothing),
 ];

@@ -24,7 +24,8 @@ use workspace::Workspace;
 const USAGE: &str = "\
 usage: cargo xtask <task>
 
-  demo [ARGS]             run the main job: killed, restarted, compared (--help lists its options)
+  demo [--loop] [ARGS]    run the main job, or one with a loop: killed, restarted, compared
+                          (--unaligned: barriers overtake; --help lists all options)
   test [STAGE…]           everything that must pass, or some stages of it
   bench [NAME [ARGS]]     the benchmarks, of one crate or of one name
   sim [--seeds N]         whole jobs from seeds, on all cores; --seed S replays one

@@ -75,7 +75,7 @@ pub(crate) const ALL: &[Stage] = &[
     },
     Stage {
         name: "demo",
-        what: "the main job, killed and restarted",
+        what: "the main job, killed and restarted, also with barriers that overtake",
         run: demo,
     },
     Stage {
@@ -208,16 +208,14 @@ fn package(workspace: &Workspace) -> Outcome {
 
 /// Unoptimised, as the tests have built most of it; `cargo xtask demo` runs it as a user would.
 fn demo(workspace: &Workspace) -> Outcome {
-    let job = [
-        "run",
-        "--package",
-        "cutwater-example-flights",
-        "--",
-        "demo",
-        "--seed",
-        "1",
-    ];
-    run(workspace, cargo().args(job))
+    let demo = |options: &[&str]| {
+        let job = ["run", "--package", "cutwater-example-flights", "--", "demo"];
+        run(workspace, cargo().args(job).args(options))
+    };
+    match demo(&["--seed", "1"]) {
+        Outcome::Passed => demo(&["--seed", "2", "--unaligned", "--rate", "4000"]),
+        outcome => outcome,
+    }
 }
 
 fn msrv(workspace: &Workspace) -> Outcome {

@@ -58,7 +58,10 @@ pub(crate) fn demo<E: Example>(options: &Demo<E::Options>) -> Result<bool, BoxEr
     let rate = options.rate.unwrap_or_else(|| (records / SECONDS).max(1));
     let directory = new_directory(options.dir.as_deref())?;
     let runs = plan::runs(options.seed, records);
-    let flow = options.flow;
+    let flow = match E::HAS_LOOP {
+        true => options.flow.slow(),
+        false => options.flow,
+    };
     introduce(&example, rate, options.seed, &runs, &directory)?;
 
     let stage = Stage {
@@ -77,7 +80,7 @@ pub(crate) fn demo<E: Example>(options: &Demo<E::Options>) -> Result<bool, BoxEr
     stage.bar.finish_and_clear();
 
     let mut comparison = example.compare(&stage.output)?;
-    if flow.is_unaligned() {
+    if E::HAS_LOOP || flow.is_unaligned() {
         comparison = comparison.claim(
             "records that were in flight came back with their checkpoint",
             history.nothing_in_flight(),

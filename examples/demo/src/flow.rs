@@ -3,7 +3,12 @@
 //! Paced at its source, a job has empty channels and any barrier passes at once. So whoever wants to
 //! see barriers overtake gets a slow stage and short channels, full of records all the time.
 
-use std::{ffi::OsString, thread, time::Duration};
+use std::{
+    cell::Cell,
+    ffi::OsString,
+    thread,
+    time::{Duration, Instant},
+};
 
 use cutwater_barrier::Mode;
 use cutwater_runtime::Settings;
@@ -23,6 +28,11 @@ pub(crate) struct Flow {
 }
 
 impl Flow {
+    /// The same with a slow stage.
+    pub(crate) fn slow(self) -> Self {
+        Self { slow: true, ..self }
+    }
+
     /// Whether a stage in the middle of the job is to be slower than the source.
     pub(crate) fn is_slow(self) -> bool {
         self.slow || self.barriers() != Mode::Aligned
@@ -73,13 +83,26 @@ pub(crate) fn cost(parallelism: u16, rate: u64) -> Duration {
 }
 
 /// Takes as long as asking some slow service about a record.
+///
+/// A thread sleeps longer than it wants to, on a busy machine twice as long. So it sleeps that much
+/// less for the records after.
 #[expect(
     clippy::disallowed_methods,
     reason = "a task has its own thread, and this one is to be slow"
 )]
 pub(crate) fn pause(cost: Duration) {
-    thread::sleep(cost);
+    thread_local! {
+        static DONE: Cell<Option<Instant>> = const { Cell::new(None) };
+    }
+    let now = Instant::now();
+    let earliest = now.checked_sub(SAVED_MAX).unwrap_or(now);
+    let done = DONE.get().map_or(now, |done| done.max(earliest)) + cost;
+    DONE.set(Some(done));
+    thread::sleep(done.saturating_duration_since(now));
 }
+
+/// Time that a thread had no records is not saved up for later.
+const SAVED_MAX: Duration = Duration::from_millis(20);
 
 #[cfg(test)]
 mod tests {
@@ -122,6 +145,7 @@ mod tests {
         assert_eq!(timeout.barriers(), Mode::AlignedFor(millis));
         assert!(timeout.is_slow());
         assert!(!Flow::default().is_slow());
+        assert!(Flow::default().slow().is_slow());
     }
 
     #[test]

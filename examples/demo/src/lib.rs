@@ -36,6 +36,10 @@ pub trait Example: Sized {
     /// What its user may say about the input.
     type Options: clap::Args + fmt::Debug;
 
+    /// Whether records go round a loop in the job. Then it always has a [slow](Run::slowed) stage, so
+    /// that some are on their way whenever a checkpoint is taken.
+    const HAS_LOOP: bool;
+
     /// The input that `options` ask for.
     ///
     /// # Errors

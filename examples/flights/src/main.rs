@@ -43,6 +43,8 @@ const JANUARY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../data/flights-2
 impl Example for Flights {
     type Options = Options;
 
+    const HAS_LOOP: bool = false;
+
     fn new(options: &Options) -> Result<Self, BoxError> {
         let data = options.data.as_deref().unwrap_or(Path::new(JANUARY));
         let logs = logs::find(data)?;

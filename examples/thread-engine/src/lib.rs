@@ -90,10 +90,9 @@ where
                 }
             }
             if !patience.is_zero() {
-                let drained = |task| Event::Drained { task };
-                tasks
-                    .iter()
-                    .try_for_each(|&task| coordinator.handle(now(), drained(task)))?;
+                for &task in &tasks {
+                    coordinator.handle(now(), Event::Drained { task })?; // One more barrier comes.
+                }
             }
             let event = reports.recv_timeout(patience).unwrap_or(Ok(Event::Woke))?;
             coordinator.handle(now(), event)?;

@@ -50,11 +50,15 @@ fn a_blocked_channel_stays_unread_while_others_go_on() {
         b.send(batch(10 + i)).unwrap();
     }
     for i in 0..3 {
-        let received = gate.poll(|channel| channel == 0).unwrap();
+        let received = gate.poll(Wanted::All, |channel| channel == 0).unwrap();
         assert_eq!(value(received), (1, 10 + i));
     }
-    assert!(gate.poll(|channel| channel == 0).unwrap().is_none());
-    assert_eq!(value(gate.poll(|_| false).unwrap()), (0, 0));
+    assert!(
+        gate.poll(Wanted::All, |channel| channel == 0)
+            .unwrap()
+            .is_none()
+    );
+    assert_eq!(value(gate.poll(Wanted::All, |_| false).unwrap()), (0, 0));
 }
 
 #[test]
@@ -68,7 +72,10 @@ fn a_sender_that_found_a_full_channel_is_told_when_half_of_it_is_free() {
     assert!(!sender.has_room(&sending).unwrap());
     let is_told = || std::mem::take(&mut sending.lock().has_room);
     for (i, told) in [(0, false), (1, false), (2, true), (3, false)] {
-        assert_eq!(value(receiving.poll(|_| false).unwrap()), (0, i));
+        assert_eq!(
+            value(receiving.poll(Wanted::All, |_| false).unwrap()),
+            (0, i)
+        );
         assert_eq!(is_told(), told, "after {i}");
     }
     assert!(sender.has_room(&sending).unwrap());
@@ -92,15 +99,76 @@ fn a_feedback_channel_never_holds_its_sender_back_but_is_read_first_when_long() 
         assert!(!back.send(batch(100 + i)).unwrap().is_full);
     }
     let channels: Vec<_> = (0..9)
-        .map(|_| value(gate.poll(|_| false).unwrap()).0)
+        .map(|_| value(gate.poll(Wanted::All, |_| false).unwrap()).0)
         .collect();
     // Ten wait there: it is read alone until fewer than two are left.
     assert_eq!(channels, [1; 9]);
-    // Held back by a barrier that waits for one from outside, it must not hold that back in turn.
+}
+
+#[test]
+fn what_stands_before_a_barrier_enters_even_a_full_loop() {
+    let gate = gate(&[ANY, Input::Feedback], 2);
+    let (outside, back) = (gate.sender(0), gate.sender(1));
+    outside.send(batch(0)).unwrap();
+    outside.send(batch(1)).unwrap();
     for i in 0..10 {
+        back.send(batch(100 + i)).unwrap();
+    }
+    assert_eq!(value(gate.poll(Wanted::All, |_| false).unwrap()), (1, 100));
+    assert_eq!(value(gate.poll(Wanted::All, |_| false).unwrap()), (1, 101));
+
+    outside.send(Item::Barrier(unaligned(7))).unwrap();
+    let noted = gate.poll(Wanted::All, |_| false).unwrap();
+    assert!(matches!(noted, Some(Received::Overtook { channel: 0, .. })));
+    for read in [(0, 0), (1, 102), (0, 1), (1, 103)] {
+        assert_eq!(value(gate.poll(Wanted::All, |_| false).unwrap()), read);
+    }
+    let barrier = gate.poll(Wanted::All, |_| false).unwrap();
+    assert!(matches!(
+        barrier,
+        Some(Received::Item {
+            channel: 0,
+            item: Item::Barrier(_)
+        })
+    ));
+    outside.send(batch(2)).unwrap();
+    assert_eq!(value(gate.poll(Wanted::All, |_| false).unwrap()), (1, 104));
+    assert_eq!(
+        value(gate.poll(Wanted::All, |_| false).unwrap()),
+        (1, 105),
+        "it is still full"
+    );
+}
+
+#[test]
+fn nothing_is_sent_into_a_full_loop_until_it_has_room_again() {
+    let (sending, receiving) = (gate(&[], 1), gate(&[ANY, Input::Feedback], 2));
+    let (outside, back) = (receiving.sender(0), receiving.sender(1));
+    for i in 0..3 {
         back.send(batch(i)).unwrap();
     }
-    assert_eq!(value(gate.poll(|channel| channel == 1).unwrap()).0, 0);
+    assert!(outside.send(batch(10)).unwrap().is_full);
+    assert!(!outside.has_room(&sending).unwrap());
+    let is_told = || std::mem::take(&mut sending.lock().has_room);
+    assert_eq!(
+        value(receiving.poll(Wanted::All, |_| false).unwrap()),
+        (1, 0)
+    );
+    assert!(!is_told(), "two are in the loop");
+    assert_eq!(
+        value(receiving.poll(Wanted::All, |_| false).unwrap()),
+        (1, 1)
+    );
+    assert!(
+        !is_told(),
+        "a channel that is half full does not call for more"
+    );
+    assert_eq!(
+        value(receiving.poll(Wanted::All, |_| false).unwrap()),
+        (0, 10)
+    );
+    assert!(is_told());
+    assert!(outside.has_room(&sending).unwrap());
 }
 
 #[test]
@@ -112,7 +180,7 @@ fn a_barrier_overtakes_what_waits_and_takes_a_copy_of_it() {
     sender.send(Item::Barrier(unaligned(7))).unwrap();
     sender.send(batch(2)).unwrap();
 
-    let received = gate.poll(|_| true).unwrap();
+    let received = gate.poll(Wanted::All, |_| true).unwrap();
     assert!(matches!(
         received,
         Some(Received::Overtook { channel: 0, .. })
@@ -123,10 +191,10 @@ fn a_barrier_overtakes_what_waits_and_takes_a_copy_of_it() {
     });
     assert_eq!(captured, [0, 1]);
     for i in 0..3 {
-        assert_eq!(value(gate.poll(|_| false).unwrap()), (0, i));
+        assert_eq!(value(gate.poll(Wanted::All, |_| false).unwrap()), (0, i));
     }
     assert!(
-        gate.poll(|_| false).unwrap().is_none(),
+        gate.poll(Wanted::All, |_| false).unwrap().is_none(),
         "the barrier is gone"
     );
 }
@@ -137,8 +205,8 @@ fn nothing_overtakes_in_a_strict_channel() {
     let sender = gate.sender(0);
     sender.send(batch(0)).unwrap();
     sender.send(Item::Barrier(unaligned(7))).unwrap();
-    assert_eq!(value(gate.poll(|_| false).unwrap()), (0, 0));
-    let next = gate.poll(|_| false).unwrap();
+    assert_eq!(value(gate.poll(Wanted::All, |_| false).unwrap()), (0, 0));
+    let next = gate.poll(Wanted::All, |_| false).unwrap();
     assert!(matches!(
         next,
         Some(Received::Item {
@@ -158,7 +226,7 @@ fn restored_records_are_read_before_anything_new_in_any_channel() {
     a.send(batch(10)).unwrap();
     b.send(batch(2)).unwrap();
     let read: Vec<_> = (0..4)
-        .map(|_| value(gate.poll(|_| false).unwrap()).1)
+        .map(|_| value(gate.poll(Wanted::All, |_| false).unwrap()).1)
         .collect();
     assert_eq!(read, [0, 1, 10, 2]);
 }
@@ -168,7 +236,7 @@ fn closing_wakes_whoever_waits() {
     let gate = gate(&[ANY], 1);
     let reader = std::thread::spawn({
         let gate = Arc::clone(&gate);
-        move || gate.wait(None, Instant::now, |_| true)
+        move || gate.wait(None, Instant::now, Wanted::All, |_| true)
     });
     gate.close();
     assert_eq!(reader.join().unwrap(), Err(Closed));
@@ -176,11 +244,25 @@ fn closing_wakes_whoever_waits() {
 }
 
 #[test]
+fn a_task_without_room_reads_barriers_and_no_records() {
+    let gate = gate(&[ANY, ANY], 8);
+    let (a, b) = (gate.sender(0), gate.sender(1));
+    a.send(batch(0)).unwrap();
+    a.send(Item::EndOfData).unwrap();
+    b.send(Item::EndOfData).unwrap();
+    let next = gate.poll(Wanted::Marks, |_| false).unwrap();
+    assert!(matches!(next, Some(Received::Item { channel: 1, .. })));
+    assert!(gate.poll(Wanted::Marks, |_| false).unwrap().is_none());
+    assert!(gate.poll(Wanted::None, |_| false).unwrap().is_none());
+    assert_eq!(value(gate.poll(Wanted::All, |_| false).unwrap()), (0, 0));
+}
+
+#[test]
 fn messages_overtake_items() {
     let gate = gate(&[ANY], 1);
     gate.sender(0).send(batch(0)).unwrap();
     gate.tell(7);
-    let received = gate.poll(|_| false).unwrap();
+    let received = gate.poll(Wanted::All, |_| false).unwrap();
     assert!(matches!(received, Some(Received::Control(7))));
 }
 
@@ -192,7 +274,7 @@ fn an_emptied_batch_comes_back_to_its_sender() {
     let Some(Received::Item {
         item: Item::Batch { batch: emptied, .. },
         ..
-    }) = gate.poll(|_| false).unwrap()
+    }) = gate.poll(Wanted::All, |_| false).unwrap()
     else {
         panic!("expected a batch");
     };

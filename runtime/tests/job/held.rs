@@ -75,7 +75,7 @@ impl Permits {
         self.0.0.lock().unwrap().taken.values().sum()
     }
 
-    fn take(&self, subtask: u16) -> Result<(), BoxError> {
+    pub(crate) fn take(&self, subtask: u16) -> Result<(), BoxError> {
         let (counter, changed) = &*self.0;
         let mut counter = counter.lock().unwrap();
         counter.waiting.insert(subtask);
@@ -153,6 +153,20 @@ pub(crate) fn checkpoint_past(
             steps.snapshots() == before + readers
         });
         permits.give(records);
+        checkpoint.join().unwrap().unwrap()
+    })
+}
+
+/// Requests a checkpoint, and lets records pass one by one until it is complete: its barriers have some
+/// way to go.
+pub(crate) fn checkpoint_while_records_pass(job: &JobHandle, permits: &Permits) -> CheckpointId {
+    wait_until("all tasks run", || job.status().state == State::Running);
+    std::thread::scope(|scope| {
+        let checkpoint = scope.spawn(|| job.checkpoint());
+        wait_until("it is complete", || {
+            permits.give(1);
+            job.status().completed > 0
+        });
         checkpoint.join().unwrap().unwrap()
     })
 }

@@ -12,4 +12,5 @@ mod restore;
 mod stepped;
 mod stuck;
 mod unaligned;
+mod upserts;
 mod windows;

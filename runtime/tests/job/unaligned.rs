@@ -5,14 +5,18 @@ use std::{path::Path, time::Duration};
 use cutwater_barrier::Mode;
 use cutwater_runtime::{
     BoxError, Collect, ErrorKind, Guarantee, Job, JobHandle, KeyedBroadcastProcess, KeyedContext,
-    Result, Settings,
+    KeyedProcess, Result, Settings, State,
 };
 use cutwater_source::VecSource;
+use cutwater_state::{Handle, MapState};
 use cutwater_storage::testkit::{Call, Failure, FaultyBlobs, On};
 
 use crate::{
     common::{KEYS, Update, assert_ledger, counting, numbers, settings, start, store, wait_until},
-    held::{Held, Permits, checkpoint_past, in_flight, metadata, on_request},
+    held::{
+        Held, Permits, checkpoint_past, checkpoint_while_records_pass, in_flight, metadata,
+        on_request,
+    },
     stepped::{Stepped, Steps},
 };
 
@@ -85,6 +89,7 @@ fn an_aligned_checkpoint_waits_for_the_queue() {
     let job = held(&steps, &permits, &output);
     let job = start(job, directory.path(), on_request(1, Mode::Aligned));
     wait_until("all are in the channels", || steps.given() == 300);
+    wait_until("all tasks run", || job.status().state == State::Running);
     std::thread::scope(|scope| {
         let checkpoint = scope.spawn(|| job.checkpoint());
         wait_until("the barrier is out", || steps.snapshots() == 1);
@@ -167,15 +172,13 @@ fn records_in_flight_around_an_operator_without_state_find_their_way() {
                 .sink("updates", output.clone());
             job
         };
-        let (permits, steps) = (Permits::default(), Steps::up_to(1_200));
+        let (permits, steps) = (Permits::default(), Steps::up_to(3 * RECORDS - 1));
         let mut settings = on_request(before, Mode::Unaligned);
         settings.channel_capacity = 1;
         settings.batch_size = 8;
         let job = start(build(&steps, &permits), directory.path(), settings);
         permits.await_waiting(before);
-        let subtasks = u64::from(before);
-        let readers = subtasks;
-        let checkpoint = checkpoint_past(&job, &steps, readers, &permits, 1);
+        let checkpoint = checkpoint_while_records_pass(&job, &permits);
         let metadata = metadata(directory.path(), checkpoint);
         assert!(in_flight(&metadata, |edge| edge.ends_with("count [0.0]")) > 0);
         kill(job, &permits);
@@ -248,7 +251,7 @@ impl KeyedBroadcastProcess<u64> for HeldWithRules {
         context: &mut KeyedContext<'_, u64>,
         out: &mut Vec<Update>,
     ) -> Result<(), BoxError> {
-        cutwater_runtime::KeyedProcess::process(&mut self.0, number, context, out)
+        KeyedProcess::process(&mut self.0, number, context, out)
     }
 
     fn broadcast(
@@ -287,14 +290,7 @@ fn an_edge_that_cannot_be_dealt_out_anew_is_never_overtaken() {
     wait_until("all are in the channels", || steps.given() == 200);
     permits.await_waiting(2);
     // The broadcast records may be read only after some others: they wait their turn.
-    let checkpoint = std::thread::scope(|scope| {
-        let checkpoint = scope.spawn(|| job.checkpoint());
-        wait_until("it is complete", || {
-            permits.give(1);
-            job.status().completed > 0
-        });
-        checkpoint.join().unwrap().unwrap()
-    });
+    let checkpoint = checkpoint_while_records_pass(&job, &permits);
     let metadata = metadata(directory.path(), checkpoint);
     assert_eq!(in_flight(&metadata, |edge| edge.starts_with("rules")), 0);
     kill(job, &permits);
@@ -404,6 +400,7 @@ fn a_checkpoint_whose_records_in_flight_cannot_be_written_fails_alone() {
         .unwrap();
     wait_until("all are in the channels", || steps.given() == MANY);
     permits.await_waiting(1);
+    wait_until("all tasks run", || job.status().state == State::Running);
     std::thread::scope(|scope| {
         let checkpoint = scope.spawn(|| job.checkpoint());
         wait_until("the barrier is out", || steps.snapshots() == 1);
@@ -453,4 +450,111 @@ fn barriers_that_overtake_do_not_go_with_at_least_once() {
     let error = job.start(store(directory.path()), settings).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Build);
     assert!(error.to_string().contains("Mode::Aligned"), "{error}");
+}
+
+/// Fails if the records of a list come to a key in another order than that of the list.
+struct InOrder {
+    newest: Handle<MapState<u64, u16, u64>>,
+    permits: Permits,
+    subtask: u16,
+}
+
+impl KeyedProcess<u64> for InOrder {
+    type In = (u16, u64);
+    type Out = Update;
+
+    fn process(
+        &mut self,
+        (list, number): (u16, u64),
+        context: &mut KeyedContext<'_, u64>,
+        out: &mut Vec<Update>,
+    ) -> Result<(), BoxError> {
+        self.permits.take(self.subtask)?;
+        let newest = &mut context.keyed[self.newest];
+        let before = newest.put(context.key, list, number)?;
+        if before.is_some_and(|newest| newest >= number) {
+            return Err(format!("{number} of list {list} comes after {newest:?}").into());
+        }
+        out.push((u64::from(list), number));
+        Ok(())
+    }
+}
+
+/// F063, F070: what one sender sent comes in its order, restored records before new ones, over any
+/// number of checkpoints with unread rests, also when another subtask takes over the sender's split.
+#[test]
+fn records_of_a_sender_keep_their_order_over_restores() {
+    const LISTS: u16 = 3;
+    const LENGTH: u64 = 900;
+    let directory = tempfile::tempdir().unwrap();
+    let output = Collect::new();
+    let build = |steps: &Steps, permits: &Permits| {
+        let list = |list: u16| (0..LENGTH).map(|number| (list, number)).collect();
+        let lists = VecSource::new((0..LISTS).map(list).collect());
+        let permits = permits.clone();
+        let job = Job::new("ordered");
+        job.source("lists", Stepped::watched(lists, steps))
+            .key_by(|(_, number)| number % 7)
+            .process("in-order", move |open| {
+                Ok(InOrder {
+                    newest: open.keyed.map("newest")?,
+                    permits: permits.clone(),
+                    subtask: open.subtask.index,
+                })
+            })
+            .sink("out", output.clone());
+        job
+    };
+    for parallelism in [2, 3, 1, 2] {
+        let (permits, steps) = (Permits::default(), Steps::up_to(300));
+        let mut settings = on_request(parallelism, Mode::Unaligned);
+        settings.channel_capacity = 64; // also for what is still unread of the runs before
+        let job = start(build(&steps, &permits), directory.path(), settings);
+        wait_until("more is in the channels", || steps.given() == 300);
+        permits.give(20);
+        checkpoint_while_records_pass(&job, &permits);
+        kill(job, &permits);
+    }
+    let job = build(&Steps::up_to(u64::MAX), &Permits::unlimited());
+    let settings = on_request(3, Mode::Unaligned);
+    assert!(
+        start(job, directory.path(), settings)
+            .wait()
+            .unwrap()
+            .is_finished
+    );
+    let mut found = output.take();
+    found.sort_unstable();
+    let all = (0..u64::from(LISTS)).flat_map(|list| (0..LENGTH).map(move |n| (list, n)));
+    assert_eq!(found, all.collect::<Vec<_>>());
+}
+
+/// F059, F069: what a checkpoint reports of its records in flight is what is in its metadata, and with
+/// nothing in flight there is no file.
+#[test]
+fn the_statistics_say_what_was_in_flight() {
+    for mode in [Mode::Unaligned, Mode::Aligned] {
+        let directory = tempfile::tempdir().unwrap();
+        let (output, permits) = (Collect::new(), Permits::default());
+        let steps = Steps::up_to(100);
+        let job = held(&steps, &permits, &output);
+        let job = start(job, directory.path(), on_request(1, mode));
+        wait_until("all are in the channels", || steps.given() == 100);
+        permits.await_waiting(1);
+        let passed = if mode == Mode::Aligned { 100 } else { 1 };
+        let checkpoint = checkpoint_past(&job, &steps, 1, &permits, passed);
+        let metadata = metadata(directory.path(), checkpoint);
+        let counted = &metadata.operators["count"].subtasks[0].statistics;
+        let stored: u64 = metadata
+            .channels
+            .iter()
+            .map(|state| state.file.length)
+            .sum();
+        assert_eq!(counted.bytes_in_flight, stored);
+        assert_eq!(stored == 0, mode == Mode::Aligned);
+        assert_eq!(counted.alignment, Duration::ZERO, "it has a single channel");
+        let source = &metadata.operators["numbers"].subtasks[0].statistics;
+        assert_eq!(source.bytes_in_flight, 0);
+        kill(job, &permits);
+    }
 }
