@@ -148,3 +148,10 @@ fn partitioning_moves_nothing_if_a_group_is_foreign() {
     assert_eq!(error.unwrap_err().group, KeyGroup::new(9));
     assert_eq!(elements, [7, 5, 4, 9]);
 }
+
+#[test]
+fn a_range_inside_another_adds_nothing_to_a_set() {
+    let whole = KeyGroupRange::new(0, 10);
+    let set: KeyGroupSet = [whole, KeyGroupRange::new(2, 4)].into_iter().collect();
+    assert_eq!(set.ranges(), [whole]);
+}

@@ -113,7 +113,7 @@ impl Attempt {
             }
         }
         let beginning = Beginning::new(term.generation, term.first).restored(checkpoint);
-        let lanes = layout.channels.iter().map(|_| Lane::default());
+        let lanes = layout.channels.iter().map(|_| Lane::new(env.is_watched));
         let lifecycle = layout.tasks.iter().map(|_| VecDeque::new());
         Self {
             generation: term.generation,
@@ -164,6 +164,10 @@ impl Attempt {
             self.over.get_or_insert(Over::Ended(then));
         }
         self.over
+    }
+
+    pub(crate) fn generation(&self) -> Generation {
+        self.generation
     }
 
     pub(crate) fn is_deciding(&self) -> bool {

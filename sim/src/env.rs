@@ -8,6 +8,9 @@ use crate::{
     random::Random, stepped::Stepped, trace::Trace,
 };
 
+/// Every so many runs are watched.
+const WATCHED: u64 = 4;
+
 #[derive(Debug)]
 pub(crate) struct Env {
     pub(crate) job: Job,
@@ -15,6 +18,8 @@ pub(crate) struct Env {
     pub(crate) now: Time,
     /// The step just made was none: whoever is there waits for a time.
     pub(crate) is_idle: bool,
+    /// Whether the check for drivers stands beside each task.
+    pub(crate) is_watched: bool,
     pub(crate) faults: Faults,
     pub(crate) blobs: Stepped,
     pub(crate) external: External,
@@ -42,6 +47,7 @@ impl Env {
             random,
             now: Time::ZERO,
             is_idle: false,
+            is_watched: seed.is_multiple_of(WATCHED),
             faults,
             blobs: Stepped(blobs),
             coverage: Coverage::default(),

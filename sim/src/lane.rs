@@ -10,7 +10,7 @@
 
 use std::collections::VecDeque;
 
-use cutwater_barrier::{Barrier, CheckpointId};
+use cutwater_barrier::{Barrier, CheckpointId, testkit::Fed};
 
 use crate::record::{Item, Record};
 
@@ -22,12 +22,37 @@ pub(crate) struct Lane {
     batch: VecDeque<Item>,
     /// How many barriers have overtaken since the channel was within its bound.
     overtakes: usize,
+    /// How many records have been read.
+    pub(crate) read: u64,
+    /// What was sent, for the reader's watch; kept if there is one.
+    fed: Option<Vec<Fed>>,
 }
 
 impl Lane {
+    pub(crate) fn new(is_watched: bool) -> Self {
+        Self {
+            fed: is_watched.then(Vec::new),
+            ..Self::default()
+        }
+    }
+
     /// Adds to the sender's batch.
     pub(crate) fn send(&mut self, item: Item) {
         self.batch.push_back(item);
+        if let Some(log) = &mut self.fed {
+            log.extend(match item {
+                Item::Record(_) => Some(Fed::Record),
+                Item::Barrier(barrier) => Some(Fed::Barrier(barrier)),
+                Item::Cancel(checkpoint) => Some(Fed::Cancel(checkpoint)),
+                Item::Drained => None, // Ours alone.
+                Item::End => Some(Fed::End),
+            });
+        }
+    }
+
+    /// What was sent since the last time.
+    pub(crate) fn take_fed(&mut self) -> Vec<Fed> {
+        self.fed.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
     /// How much waits for room.
@@ -63,7 +88,7 @@ impl Lane {
 
     /// Sends a barrier that overtakes, or may later: its place is behind the batch.
     pub(crate) fn announce(&mut self, barrier: Barrier) {
-        self.batch.push_back(Item::Barrier(barrier));
+        self.send(Item::Barrier(barrier));
         self.notes.push_back(barrier);
         self.overtakes += 1;
     }
@@ -84,6 +109,7 @@ impl Lane {
     /// The next item. A barrier that is read at its place needs no note any more.
     pub(crate) fn read(&mut self) -> Option<Item> {
         let item = self.items.pop_front()?;
+        self.read += u64::from(matches!(item, Item::Record(_)));
         if let Item::Barrier(barrier) = item {
             self.notes
                 .retain(|note| note.checkpoint != barrier.checkpoint);

@@ -88,6 +88,19 @@ impl Ledger {
         self.store = Some(store);
     }
 
+    /// Checks that whoever stops as fenced has a successor.
+    pub(crate) fn check_replaced(&self, generation: Generation) {
+        let store = at_once(CheckpointStore::open(
+            self.memory.clone(),
+            Options::default(),
+        ));
+        let newest = store.expect("the store is intact").generation();
+        assert!(
+            newest > Some(generation),
+            "generation {generation} stops as fenced, and nobody has taken over"
+        );
+    }
+
     /// The newest completed checkpoint.
     pub(crate) fn newest(&self) -> Option<CheckpointId> {
         self.newest

@@ -103,6 +103,9 @@ impl Process {
         if let Some(over) = over {
             env.note(|| format!("process {} is over: {over:?}", self.number));
             let was_deciding = self.is_deciding();
+            if let (Stage::Running(attempt), Over::Fenced) = (&self.stage, over) {
+                env.ledger.check_replaced(attempt.generation());
+            }
             self.stage = Stage::Over(over);
             if was_deciding {
                 env.audit();

@@ -11,6 +11,7 @@
 
 mod align;
 mod machine;
+mod watched;
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -19,7 +20,7 @@ use cutwater_sink_2pc::{Unsettled, Writer};
 
 use self::align::Capture;
 pub(crate) use self::align::Notice;
-use self::machine::Machine;
+use self::{machine::Machine, watched::Watched};
 use crate::{
     env::Env,
     external::ExternalWriter,
@@ -43,6 +44,7 @@ pub(crate) struct Task {
     pub(crate) number: usize,
     operator: usize,
     machine: Machine,
+    watched: Watched,
     inputs: Vec<Input>,
     counts: Counts,
     /// The last record seen of each split and key, where order is kept.
@@ -126,10 +128,12 @@ impl Task {
                 latest.insert((id.split, id.key()), id.position); // In the order of positions.
             }
         }
+        let machine = Machine::new(&env.job, inputs.iter().map(|input| input.edge));
         Self {
             number,
             operator: seat.operator,
-            machine: Machine::new(&env.job, inputs.iter().map(|input| input.edge)),
+            watched: Watched::new(env.is_watched, &env.job, layout, seat, machine.aligns()),
+            machine,
             inputs,
             counts: beginning.counts,
             latest,
@@ -173,6 +177,7 @@ impl Task {
 
     /// The job's last checkpoint is complete: the task ends, and tells the newest checkpoint it knew.
     pub(crate) fn stop(&mut self) -> Option<Option<CheckpointId>> {
+        self.watched.at_rest();
         let was_finished = std::mem::replace(&mut self.finished, true);
         (!was_finished).then(|| self.machine.last())
     }
@@ -328,20 +333,25 @@ impl Task {
             match at.env.job.edges[edge].exchange {
                 Exchange::Broadcast => {
                     for &lane in lanes {
-                        at.lanes[lane].send(Item::Record(record));
+                        self.send(lane, record, at.lanes);
                     }
                 }
-                Exchange::Forward => at.lanes[lanes[0]].send(Item::Record(record)),
+                Exchange::Forward => self.send(lanes[0], record, at.lanes),
                 Exchange::Keyed => {
                     let owner = at.layout.owner(at.env.job.edges[edge].to, record);
-                    at.lanes[lanes[usize::from(owner)]].send(Item::Record(record));
+                    self.send(lanes[usize::from(owner)], record, at.lanes);
                 }
                 Exchange::Rebalance => {
                     self.turn += 1;
-                    at.lanes[lanes[self.turn % lanes.len()]].send(Item::Record(record));
+                    self.send(lanes[self.turn % lanes.len()], record, at.lanes);
                 }
             }
         }
+    }
+
+    fn send(&mut self, lane: usize, record: Record, lanes: &mut [Lane]) {
+        lanes[lane].send(Item::Record(record));
+        self.watched.sent(lane);
     }
 
     /// Tells everybody once there is nothing more to process; ends, if nothing will be asked of it.

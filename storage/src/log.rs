@@ -135,13 +135,13 @@ impl Log {
             next_id: decision.next_id().max(self.state.next_id()),
             decision,
         };
-        self.create(entry).await
+        self.create(entry, Tried::Never).await
     }
 
     /// Finds out about an append whose outcome is unknown, by trying it once more.
     pub(crate) async fn settle(&mut self) -> Result<()> {
         match self.unsettled.take() {
-            Some(entry) => self.create(entry).await,
+            Some(entry) => self.create(entry, Tried::Before).await,
             None => Ok(()),
         }
     }
@@ -159,8 +159,7 @@ impl Log {
             _ => return self.settle().await,
         };
         let instead = Entry {
-            // Not drawn, as this may be tried again too.
-            nonce: !first.nonce,
+            nonce: instead_of(first.nonce),
             decision,
             ..first.clone()
         };
@@ -183,7 +182,7 @@ impl Log {
         }
     }
 
-    async fn create(&mut self, entry: Entry) -> Result<()> {
+    async fn create(&mut self, entry: Entry, tried: Tried) -> Result<()> {
         let path = layout::log_entry(entry.number);
         let created = match self.blobs.create(&path, entry.encode()).await {
             // The reply may be all that was lost.
@@ -197,17 +196,20 @@ impl Log {
         match created {
             Ok(Create::Created) => self.count(entry).await,
             Ok(Create::Exists(bytes)) => self.lost(&bytes, entry).await,
-            Err((e, unsettled)) => {
-                self.unsettled = (unsettled || !e.is_without_effect()).then_some(entry);
+            Err((e, tried_twice)) => {
+                // That this try changed nothing says nothing about one before it.
+                let open = tried_twice || tried == Tried::Before || !e.is_without_effect();
+                self.unsettled = open.then_some(entry);
                 Err(e)
             }
         }
     }
 
-    /// Somebody's entry is in the place of `mine`; perhaps it is mine.
+    /// Somebody's entry is in the place of `mine`; perhaps it is mine, or gives mine up.
     async fn lost(&mut self, there: &Bytes, mine: Entry) -> Result<()> {
-        if Entry::decode(there, mine.number)?.nonce == mine.nonce {
-            return self.count(mine).await;
+        let there = Entry::decode(there, mine.number)?;
+        if there.nonce == mine.nonce || there.nonce == instead_of(mine.nonce) {
+            return self.count(there).await;
         }
         self.read().await?;
         Err(self.fenced())
@@ -274,6 +276,19 @@ impl Log {
         self.trimmed = tail.oldest;
         Ok(())
     }
+}
+
+/// Whether an entry may be in the log already.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Tried {
+    Never,
+    Before,
+}
+
+/// The nonce of the entry that gives up the one with `nonce`. Not drawn, so that its writer knows it
+/// again when that reply is lost too.
+fn instead_of(nonce: u64) -> u64 {
+    !nonce
 }
 
 /// The error of whoever was replaced by `newer`.

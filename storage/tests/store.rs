@@ -83,6 +83,59 @@ fn a_completion_of_unknown_outcome_is_settled_once() {
     });
 }
 
+/// An entry of one's own, whose reply was lost, is not taken for that of a successor.
+#[test]
+fn a_note_of_unknown_outcome_is_settled_by_the_next_decision() {
+    block_on(async {
+        for failure in [Failure::After, Failure::Before] {
+            let faulty = FaultyBlobs::new(MemoryBlobs::new());
+            let (mut store, _) = lead(faulty.clone(), options()).await;
+            complete(&mut store, 1).await.unwrap();
+            faulty
+                .faults()
+                .fail(On::call(Call::Create).path("log/").times(2), failure);
+            store.committed(ID).await.unwrap_err();
+            complete(&mut store, 2).await.unwrap();
+            assert_eq!(store.last_committed(), Some(ID));
+        }
+    });
+}
+
+/// Nor is it if the store was full in between, which says nothing about the first try.
+#[test]
+fn a_full_store_does_not_make_an_open_append_look_like_a_successors() {
+    block_on(async {
+        let faulty = FaultyBlobs::new(MemoryBlobs::new());
+        let (mut store, _) = lead(faulty.clone(), options()).await;
+        complete(&mut store, 1).await.unwrap();
+        let append = || On::call(Call::Create).path("log/");
+        faulty.faults().fail(append().times(2), Failure::After);
+        store.committed(ID).await.unwrap_err();
+        faulty.faults().fail(append(), Failure::Full);
+        let error = complete(&mut store, 2).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Io, "{error}");
+        complete(&mut store, 3).await.unwrap();
+        assert_eq!(store.last_committed(), Some(ID));
+    });
+}
+
+/// Nor what gave up an open completion, when that reply was lost as well.
+#[test]
+fn what_gave_up_a_completion_is_known_again() {
+    block_on(async {
+        let faulty = FaultyBlobs::new(MemoryBlobs::new());
+        let (mut store, _) = lead(faulty.clone(), options()).await;
+        let append = || On::call(Call::Create).path("log/");
+        faulty.faults().fail(append().times(2), Failure::Before);
+        complete(&mut store, 1).await.unwrap_err();
+        faulty.faults().fail(append(), Failure::After);
+        store.discard_failed(ID).await.unwrap_err();
+        complete(&mut store, 2).await.unwrap();
+        assert_eq!(ids(&store), [2]);
+        assert_eq!(store.discard_failed(ID).await.unwrap(), Fate::Discarded);
+    });
+}
+
 /// B46d, power cut after `complete` returned.
 #[test]
 fn what_is_complete_is_durable() {

@@ -4,6 +4,7 @@ use cutwater_barrier::{
     Barrier, CheckpointId, Mode, Time,
     align::{AbortReason, Channel, Effect, Event},
     stats::TaskStats,
+    testkit::Did,
 };
 use cutwater_sink_2pc::Writer;
 
@@ -74,11 +75,17 @@ impl Task {
     /// Takes one item that was read from a channel, in order.
     pub(super) fn take(&mut self, index: usize, item: Item, at: &mut Surroundings<'_>) {
         let channel = Channel(index);
+        self.heed_senders(at);
         match item {
             Item::Record(record) => {
+                let number = at.lanes[self.inputs[index].lane].read - 1;
                 if self.machine.is_recording(channel) {
-                    self.keep(index, [record], at);
+                    self.keep(index, number, vec![record], at);
                 }
+                self.watched.did(Did::Read {
+                    channel,
+                    record: number,
+                });
                 self.process(self.inputs[index].edge, record, at);
             }
             Item::Barrier(barrier) => self.tell(Event::Barrier { channel, barrier }, at),
@@ -104,6 +111,8 @@ impl Task {
         let (now, number) = (at.env.now, self.number);
         at.env
             .note(|| format!("t{number:<2} < {}", trace::event(&event)));
+        self.heed_senders(at);
+        self.watched.told(now, event);
         self.machine
             .handle(now, event)
             .unwrap_or_else(|error| panic!("task {number} drives its machine wrongly: {error}"));
@@ -114,12 +123,19 @@ impl Task {
         }
     }
 
+    /// Tells the watch what others have sent; at the head of a loop that may be this task itself.
+    fn heed_senders(&mut self, at: &mut Surroundings<'_>) {
+        let inputs = &at.layout.tasks[self.number].inputs;
+        self.watched.fed(inputs, at.lanes);
+    }
+
     fn carry_out(&mut self, now: Time, effect: Effect, at: &mut Surroundings<'_>) {
         match effect {
             Effect::Forward(barrier) => self.forward(barrier, at),
             Effect::ForwardCancel(checkpoint) => {
                 for lane in self.all_outputs(at.layout) {
                     at.lanes[lane].send(Item::Cancel(checkpoint));
+                    self.watched.cancelled(lane, checkpoint);
                 }
             }
             Effect::Snapshot(barrier) => self.freeze(now, barrier, at),
@@ -127,9 +143,13 @@ impl Task {
                 checkpoint,
                 channel,
             } => {
-                let index = channel.0;
-                let captured = at.lanes[self.inputs[index].lane].capture(checkpoint);
-                self.keep(index, captured, at);
+                let lane = &mut at.lanes[self.inputs[channel.0].lane];
+                let (next, captured) = (lane.read, lane.capture(checkpoint));
+                self.keep(channel.0, next, captured, at);
+                self.watched.did(Did::Captured {
+                    checkpoint,
+                    channel,
+                });
             }
             Effect::Acknowledge {
                 checkpoint,
@@ -137,6 +157,7 @@ impl Task {
             } => self.acknowledge(checkpoint, TaskStats::new(alignment), at),
             Effect::Abort { checkpoint, reason } => {
                 self.capture = None;
+                self.watched.did(Did::Aborted { checkpoint });
                 if reason != AbortReason::Aborted {
                     at.news.push(News::GaveUp(checkpoint));
                 }
@@ -149,7 +170,9 @@ impl Task {
     fn forward(&mut self, barrier: Barrier, at: &mut Surroundings<'_>) {
         for lane in self.all_outputs(at.layout) {
             let edge = at.layout.channels[lane].edge;
-            if !barrier.may_overtake() || at.env.job.edges[edge].exchange.is_strict() {
+            let announced = barrier.may_overtake() && !at.env.job.edges[edge].exchange.is_strict();
+            self.watched.forwarded(lane, barrier, announced);
+            if !announced {
                 at.lanes[lane].send(Item::Barrier(barrier));
             } else {
                 at.lanes[lane].announce(barrier);
@@ -204,6 +227,7 @@ impl Task {
                 }
             }
         }
+        self.watched.did(Did::Snapshotted { checkpoint });
         assert!(self.capture.is_none(), "one capture at a time");
         self.capture = Some(Capture {
             checkpoint,
@@ -212,21 +236,19 @@ impl Task {
         });
     }
 
-    /// Saves records of a channel with the checkpoint in progress.
-    fn keep(
-        &mut self,
-        index: usize,
-        records: impl IntoIterator<Item = Record>,
-        at: &mut Surroundings<'_>,
-    ) {
+    /// Saves records of a channel, from number `first` on, with the checkpoint in progress.
+    fn keep(&mut self, index: usize, first: u64, records: Vec<Record>, at: &mut Surroundings<'_>) {
         let lane = &at.layout.channels[self.inputs[index].lane];
         let channel = (lane.edge, at.layout.tasks[lane.from].subtask);
         let capture = self.capture.as_mut().expect("recorded after the snapshot");
+        let checkpoint = capture.checkpoint;
+        self.watched
+            .saved(checkpoint, Channel(index), first, records.len());
         let sections = &mut capture.frozen.in_flight;
         let of_channel = |(name, _): &(ChannelName, _)| *name == channel;
         match sections[capture.restored..].iter().position(of_channel) {
             Some(place) => sections[capture.restored + place].1.extend(records),
-            None => sections.push((channel, records.into_iter().collect())),
+            None => sections.push((channel, records)),
         }
     }
 
@@ -239,6 +261,7 @@ impl Task {
     ) {
         let capture = self.capture.take().expect("a snapshot comes first");
         assert_eq!(capture.checkpoint, checkpoint, "of the same checkpoint");
+        self.watched.did(Did::Acknowledged { checkpoint });
         let frozen = capture.frozen;
         at.news.push(News::Taken {
             checkpoint,

@@ -17,17 +17,16 @@ impl Machine {
     /// A machine for a task whose channels belong to these edges. A tracker cannot stand at the head
     /// of a loop.
     pub(super) fn new(job: &Job, edges: impl Iterator<Item = usize>) -> Self {
-        let input = |edge: usize| match &job.edges[edge] {
-            edge if edge.feedback => Input::Feedback,
-            edge if edge.exchange.is_strict() => Input::Strict,
-            _ => Input::Overtakable,
-        };
-        let inputs: Vec<Input> = edges.map(input).collect();
+        let inputs: Vec<Input> = edges.map(|edge| input_of(job, edge)).collect();
         if job.exactly_once || inputs.contains(&Input::Feedback) {
             Self::ExactlyOnce(Aligner::with_channels(inputs))
         } else {
             Self::AtLeastOnce(Tracker::new(inputs.len()))
         }
+    }
+
+    pub(super) fn aligns(&self) -> bool {
+        matches!(self, Self::ExactlyOnce(_))
     }
 
     pub(super) fn handle(&mut self, now: Time, event: Event) -> Result<(), AlignError> {
@@ -70,5 +69,14 @@ impl Machine {
             Self::ExactlyOnce(aligner) => aligner.last(),
             Self::AtLeastOnce(tracker) => tracker.last(),
         }
+    }
+}
+
+/// What a channel of this edge is to a checkpoint.
+pub(super) fn input_of(job: &Job, edge: usize) -> Input {
+    match &job.edges[edge] {
+        edge if edge.feedback => Input::Feedback,
+        edge if edge.exchange.is_strict() => Input::Strict,
+        _ => Input::Overtakable,
     }
 }

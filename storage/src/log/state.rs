@@ -221,3 +221,61 @@ impl LogState {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A log of these decisions, by one generation.
+    fn log(decisions: impl IntoIterator<Item = Decision>) -> Result<LogState, Fault> {
+        let mut state = LogState::default();
+        for (number, decision) in (1..).zip(decisions) {
+            let entry = Entry {
+                number,
+                generation: Generation::new(1),
+                nonce: number,
+                previous: number - 1,
+                oldest: 1,
+                next_id: decision.next_id(),
+                decision,
+            };
+            state.apply(&entry)?;
+        }
+        Ok(state)
+    }
+
+    const ID: CheckpointId = CheckpointId::new(5);
+
+    fn took_over() -> Decision {
+        Decision::TookOver {
+            first: CheckpointId::new(1),
+        }
+    }
+
+    fn completed() -> Decision {
+        Decision::Completed(Completed {
+            checkpoint: ID,
+            kind: Kind::Checkpoint,
+            metadata: "metadata".to_owned(),
+            metadata_bytes: 8,
+            root_hash: 1,
+            last_with_transactions: None,
+        })
+    }
+
+    #[test]
+    fn what_was_discarded_is_not_completed_again() {
+        let again = log([took_over(), Decision::Discarded(ID), completed()]);
+        assert_eq!(again, Err(Fault::CompletedTwice));
+    }
+
+    #[test]
+    fn a_discard_is_needed_until_no_file_is_left() {
+        let more = [6, 7, 8].map(|id| Decision::Committed(CheckpointId::new(id)));
+        let decisions = [took_over(), completed(), Decision::Discarded(ID)];
+        let mut state = log(decisions.into_iter().chain(more)).unwrap();
+        assert_eq!(state.oldest_needed(), 3);
+        state.forget(ID);
+        assert_eq!(state.oldest_needed(), 5, "the one before the tail");
+    }
+}

@@ -1,6 +1,6 @@
 //! Bugs in the checkpoint log and the store around it.
 
-use super::{Mutant, SIM, STORAGE};
+use super::{Mutant, STORAGE};
 
 const LOG: &str = "storage/src/log.rs";
 const STATE: &str = "storage/src/log/state.rs";
@@ -8,17 +8,24 @@ const STATE: &str = "storage/src/log/state.rs";
 pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         file: LOG,
-        from: "if Entry::decode(there, mine.number)?.nonce == mine.nonce {",
-        to: "if Entry::decode(there, mine.number).is_ok() {",
+        from: "if there.nonce == mine.nonce || there.nonce == instead_of(mine.nonce) {",
+        to: "if there.number == mine.number {",
         test: STORAGE,
         why: "who lost a race for an entry takes it for his own",
     },
     Mutant {
         file: LOG,
-        from: "Some(there) if there.nonce == entry.previous => {}",
-        to: "Some(_) => {}",
+        from: "if there.nonce == mine.nonce || there.nonce == instead_of(mine.nonce) {",
+        to: "if there.nonce == mine.nonce {",
         test: STORAGE,
-        why: "an entry counts that follows another one than its writer read",
+        why: "what gave up a completion looks like a successor's entry, and the process stops",
+    },
+    Mutant {
+        file: LOG,
+        from: "let open = tried_twice || tried == Tried::Before || !e.is_without_effect();",
+        to: "let open = tried_twice || !e.is_without_effect();",
+        test: STORAGE,
+        why: "a full store makes an open append look like a successor's, and the process stops",
     },
     Mutant {
         file: LOG,
@@ -39,8 +46,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         file: LOG,
-        from: "            nonce: !first.nonce,",
-        to: "            nonce: first.nonce,",
+        from: "    !nonce\n",
+        to: "    nonce\n",
         test: STORAGE,
         why: "nobody can tell whether a decision or the one that gives it up was taken",
     },
@@ -74,9 +81,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
         why: "a discarded checkpoint is forgotten while files of it are left",
     },
     Mutant {
-        file: STATE,
-        from: "self.next_id = self.next_id.max(Some(entry.next_id));",
-        to: "self.next_id = Some(entry.next_id);",
+        file: LOG,
+        from: "next_id: decision.next_id().max(self.state.next_id()),",
+        to: "next_id: decision.next_id(),",
         test: STORAGE,
         why: "ids of an older generation are given out again",
     },
@@ -112,7 +119,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         file: "storage/src/store/deletion.rs",
         from: "            return Ok(Fate::Completed);",
         to: "            return Ok(Fate::Discarded);",
-        test: SIM,
+        test: STORAGE,
         why: "a checkpoint that the log holds is treated as failed",
     },
 ];
