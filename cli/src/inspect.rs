@@ -7,7 +7,7 @@ use cutwater_keygroups::MaxParallelism;
 use cutwater_storage::{CheckpointStore, FileRef, KeyedHandle, Metadata, Subtask};
 use serde_json::{Value, json};
 
-use crate::{Failure, list, text};
+use crate::{Failure, list, text, times};
 
 /// Prints checkpoint `id`, or the newest.
 pub(crate) async fn run(
@@ -46,25 +46,32 @@ pub(crate) async fn run(
     if json {
         let mut summary = list::summary(store, completed, &metadata);
         summary["operators"] = operators(&metadata);
+        summary["tasks"] = times::tasks_json(&metadata);
+        summary["in_flight"] = in_flight_json(&metadata);
         writeln!(out, "{summary:#}")?;
         return Ok(());
     }
     writeln!(
         out,
-        "{} {} of job {:?}, by generation {}\ntriggered {}, took {}; {}; sinks {}\n",
+        "{} {} of job {:?}, by generation {}\ntriggered {}, took {}, {}; {}; sinks {}\n",
         list::kind(completed.kind),
         completed.checkpoint,
         metadata.job,
         metadata.generation,
         text::time(metadata.triggered_at_unix_ms),
         text::duration(metadata.duration),
+        list::mode(metadata.mode),
         text::bytes(list::size(completed, &metadata)),
         list::sinks(store, completed),
     )?;
     writeln!(out, "Sizes\n{}\n", sizes(&metadata))?;
-    writeln!(out, "Times\n{}", times(&metadata))?;
-    if let Some(slowest) = slowest(&metadata) {
+    writeln!(out, "Times\n{}\n", times::summary(&metadata))?;
+    writeln!(out, "{}\n{}", times::by_task(&metadata), times::legend())?;
+    if let Some(slowest) = times::slowest(&metadata) {
         writeln!(out, "{slowest}")?;
+    }
+    if !metadata.channels.is_empty() {
+        writeln!(out, "\nIn flight\n{}", in_flight(&metadata))?;
     }
     if files {
         writeln!(out, "\nFiles\n{}", all_files(&metadata))?;
@@ -86,7 +93,8 @@ fn sizes(metadata: &Metadata) -> Table {
         "full",
     ]);
     for (uid, operator) in &metadata.operators {
-        let all: u64 = operator.subtasks.iter().map(Subtask::bytes).sum();
+        let keyed = operator.subtasks.iter().flat_map(|subtask| &subtask.keyed);
+        let all_keyed: u64 = keyed.map(KeyedHandle::bytes).sum();
         let coordinator = operator
             .coordinator
             .as_ref()
@@ -102,7 +110,7 @@ fn sizes(metadata: &Metadata) -> Table {
                 Some(max) => format!("of {max}"),
                 None => String::new(),
             }),
-            text::right(text::bytes(all)),
+            text::right(text::bytes(all_keyed)),
             "".into(),
             match coordinator {
                 0 => "".into(),
@@ -131,7 +139,7 @@ fn sizes(metadata: &Metadata) -> Table {
                 text::right(groups(subtask)),
                 text::right(text::bytes(keyed)),
                 text::right(text::bytes(manifests as u64)),
-                text::right(text::bytes(subtask.operator_state.len() as u64)),
+                text::right(text::bytes(own_state(subtask))),
                 text::right(text::bytes(subtask.source.len() as u64)),
                 "".into(),
                 text::right(text::bytes(subtask.statistics.bytes_written)),
@@ -142,62 +150,45 @@ fn sizes(metadata: &Metadata) -> Table {
     table
 }
 
-fn times(metadata: &Metadata) -> Table {
-    let mut table = text::table(&[
-        "operator",
-        "subtask",
-        "start delay",
-        "alignment",
-        "sync",
-        "async",
-        "during alignment",
-        "in flight",
-    ]);
-    for (uid, index, subtask) in metadata.subtasks() {
-        let statistics = &subtask.statistics;
+/// What belongs to the subtask and to no key.
+fn own_state(subtask: &Subtask) -> u64 {
+    let pieces: usize = subtask.pieces.iter().map(|piece| piece.len()).sum();
+    (subtask.operator_state.len() + pieces) as u64
+}
+
+/// The records that barriers overtook or that were in a loop, by channel.
+fn in_flight(metadata: &Metadata) -> Table {
+    let mut table = text::table(&["edge", "from", "to", "records", "size", "of"]);
+    for section in metadata.channels.iter().flat_map(|state| &state.sections) {
         table.add_row([
-            uid.into(),
-            text::right(index),
-            text::right(text::duration(statistics.start_delay)),
-            text::right(text::duration(statistics.alignment)),
-            text::right(text::duration(statistics.sync)),
-            text::right(text::duration(statistics.async_)),
-            text::right(text::bytes(statistics.bytes_during_alignment)),
-            text::right(text::bytes(statistics.bytes_in_flight)),
+            section.edge.as_str().into(),
+            text::right(section.from),
+            text::right(section.to),
+            text::right(section.records),
+            text::right(text::bytes(section.range.end - section.range.start)),
+            section.record.as_str().into(),
         ]);
     }
     table
 }
 
-/// The answer to "why is it slow": the longest part, and whose.
-fn slowest(metadata: &Metadata) -> Option<String> {
-    let parts = metadata.subtasks().flat_map(|(uid, index, subtask)| {
-        let statistics = subtask.statistics;
-        [
-            ("waiting for the barrier", statistics.start_delay),
-            ("aligning barriers", statistics.alignment),
-            ("the sync part of the snapshot", statistics.sync),
-            ("writing the snapshot", statistics.async_),
-        ]
-        .map(|(part, time)| (time, part, uid, index))
-    });
-    let (time, part, uid, index) = parts.max_by_key(|(time, ..)| *time)?;
-    let time = (!time.is_zero()).then(|| text::duration(time))?;
-    Some(format!(
-        "Slowest: {part}, {time}, in subtask {index} of {uid}."
-    ))
-}
-
 fn all_files(metadata: &Metadata) -> Table {
     let mut table = text::table(&["operator", "subtask", "file", "size", "object"]);
-    for (uid, index, file) in files(metadata) {
+    let mut row = |of: &str, index: usize, file: &FileRef| {
         table.add_row([
-            uid.into(),
+            of.into(),
             text::right(index),
             file.name.as_str().into(),
             text::right(text::bytes(file.length)),
             file.path().unwrap_or("(within the metadata)").into(),
         ]);
+    };
+    for (uid, index, file) in files(metadata) {
+        row(uid, index, file);
+    }
+    for state in &metadata.channels {
+        let to = state.sections.first().map_or(0, |section| section.to);
+        row("(in flight)", to.into(), &state.file);
     }
     table
 }
@@ -243,20 +234,36 @@ fn subtask(subtask: &Subtask) -> Value {
     let files: Vec<_> = files
         .map(|file| json!({ "name": file.name, "bytes": file.length, "object": file.path() }))
         .collect();
-    json!({
+    let mut json = times::statistics_json(statistics);
+    let own = json!({
         "finished": subtask.finished,
         "key_groups": groups(subtask),
         "keyed_bytes": subtask.keyed.iter().map(KeyedHandle::bytes).sum::<u64>(),
         "operator_state_bytes": subtask.operator_state.len(),
+        "piece_bytes": subtask.pieces.iter().map(|piece| piece.len()).sum::<usize>(),
         "position_bytes": subtask.source.len(),
         "files": files,
-        "start_delay_us": list::micros(statistics.start_delay),
-        "alignment_us": list::micros(statistics.alignment),
-        "sync_us": list::micros(statistics.sync),
-        "async_us": list::micros(statistics.async_),
-        "bytes_during_alignment": statistics.bytes_during_alignment,
-        "channel_state_bytes": statistics.bytes_in_flight,
-        "delta_bytes": statistics.bytes_written,
-        "full_bytes": statistics.bytes_full,
-    })
+    });
+    if let (Value::Object(json), Value::Object(own)) = (&mut json, own) {
+        json.extend(own);
+    }
+    json
+}
+
+fn in_flight_json(metadata: &Metadata) -> Value {
+    let channels = metadata.channels.iter().flat_map(|state| {
+        let object = state.file.path();
+        state.sections.iter().map(move |section| {
+            json!({
+                "edge": section.edge,
+                "record": section.record,
+                "from": section.from,
+                "to": section.to,
+                "records": section.records,
+                "bytes": section.range.end - section.range.start,
+                "object": object,
+            })
+        })
+    });
+    Value::Array(channels.collect())
 }

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use cutwater_barrier::Kind;
+use cutwater_barrier::{Kind, Mode};
 use cutwater_storage::{CheckpointStore, Completed, Metadata, layout};
 use serde_json::{Value, json};
 
@@ -35,6 +35,7 @@ pub(crate) async fn run(
     let mut table = text::table(&[
         "id",
         "kind",
+        "mode",
         "gen",
         "triggered",
         "took",
@@ -49,6 +50,7 @@ pub(crate) async fn run(
             Ok(metadata) => table.add_row([
                 id,
                 kind.into(),
+                mode(metadata.mode).into(),
                 text::right(metadata.generation),
                 text::time(metadata.triggered_at_unix_ms).into(),
                 text::right(text::duration(metadata.duration)),
@@ -63,6 +65,7 @@ pub(crate) async fn run(
                 table.add_row([
                     id,
                     kind.into(),
+                    "".into(),
                     text::right(generation),
                     error.to_string().into(),
                 ])
@@ -82,6 +85,7 @@ pub(crate) fn summary(
     json!({
         "checkpoint": completed.checkpoint.get(),
         "kind": kind(completed.kind),
+        "mode": mode(metadata.mode),
         "job": metadata.job,
         "generation": metadata.generation.get(),
         "triggered_at_unix_ms": metadata.triggered_at_unix_ms,
@@ -107,6 +111,15 @@ pub(crate) fn kind(kind: Kind) -> &'static str {
     match kind {
         Kind::Checkpoint => "checkpoint",
         Kind::Savepoint => "savepoint",
+    }
+}
+
+/// How it was cut.
+pub(crate) fn mode(mode: Mode) -> String {
+    match mode {
+        Mode::Aligned => "aligned".to_owned(),
+        Mode::AlignedFor(timeout) => format!("aligned up to {}", text::duration(timeout)),
+        Mode::Unaligned => "unaligned".to_owned(),
     }
 }
 

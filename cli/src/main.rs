@@ -6,6 +6,7 @@
 mod inspect;
 mod list;
 mod text;
+mod times;
 mod verify;
 
 use std::{

@@ -7,10 +7,15 @@ use std::{
     time::Duration,
 };
 
-use cutwater_barrier::{CheckpointId, Kind};
+use cutwater_barrier::{
+    CheckpointId, Coordinator, Generation, Kind, Mode, Time,
+    coordinate::{Attempt, Config, Effect, Event, Plan},
+    stats::TaskStats,
+};
 use cutwater_keygroups::{Assignment, Grouping, MaxParallelism};
 use cutwater_storage::{
-    CheckpointStore, KeyedHandle, LocalBlobs, Metadata, Operator, Options, Subtask, Term,
+    CheckpointStore, InFlight, KeyedHandle, LocalBlobs, Metadata, Operator, Options, Subtask,
+    TaskReport, Term,
 };
 use tempfile::TempDir;
 
@@ -141,7 +146,7 @@ fn inspect_shows_sizes_and_which_part_was_slow() {
             "97.6",
             "(within the metadata)",
             "chk-2/totals.1.large.",
-            "Slowest: aligning barriers, 1.5 ms, in subtask 1 of totals.",
+            "Slowest: aligning barriers, 1.5 ms, in totals (1).",
         ],
     );
     contains_all(
@@ -152,6 +157,166 @@ fn inspect_shows_sizes_and_which_part_was_slow() {
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json["operators"][0]["subtasks"][1]["alignment_us"], 1500);
     assert_eq!(json["operators"][0]["subtasks"][1]["keyed_bytes"], 100_018);
+}
+
+/// A checkpoint whose barriers overtook records, and what it cost each of its three tasks.
+fn overtaking() -> TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    futures::executor::block_on(async {
+        let blobs = LocalBlobs::open(directory.path()).unwrap();
+        let mut store = CheckpointStore::open(blobs, Options::default())
+            .await
+            .unwrap();
+        let term = store.take_over().await.unwrap();
+        let mut metadata = metadata(&store, term, term.first).await;
+        metadata.mode = Mode::AlignedFor(Duration::from_secs(30));
+        let files = store.files().unwrap();
+        let mut in_flight = files.channel_state(term.first, "totals", 1);
+        in_flight.channel(InFlight::new("lines→totals", "(String, u64)", 0, 1, 4000));
+        in_flight.write(vec![b'x'; 20_000]).await.unwrap();
+        in_flight.channel(InFlight::new("rules→totals", "Rule", 3, 1, 2));
+        in_flight.write("two rules").await.unwrap();
+        metadata.channels.extend(in_flight.finish().await.unwrap());
+        metadata.tasks = three_tasks();
+        store.complete(&metadata).await.unwrap();
+    });
+    directory
+}
+
+/// As a coordinator decides them: its acknowledgements carry what each task measured.
+fn three_tasks() -> Vec<TaskReport> {
+    let mut plan = Plan::new();
+    let source = plan.task([]);
+    let totals = [plan.task([source]), plan.task([source])];
+    let attempt = Attempt::new(Generation::new(1), CheckpointId::new(1));
+    let mut coordinator = Coordinator::new(Config::every(Duration::from_millis(1)), plan, attempt);
+    let mut handle = |millis, event| {
+        let now = Time::from_millis(millis);
+        coordinator.handle(now, event).unwrap();
+        std::iter::from_fn(|| coordinator.poll()).collect::<Vec<_>>()
+    };
+    for task in [source, totals[0], totals[1]] {
+        handle(0, Event::Running { task });
+    }
+    handle(1, Event::Woke);
+    let mut decision = None;
+    for (task, at, [delay, alignment, sync, write], in_flight) in [
+        (source, 4, [0, 0, 1, 2], 0),
+        (totals[0], 9, [3, 1, 1, 3], 0),
+        (totals[1], 41, [4, 30, 2, 4], 20_009),
+    ] {
+        let mut stats = TaskStats::default();
+        stats.start_delay = Duration::from_millis(delay);
+        stats.alignment = Duration::from_millis(alignment);
+        stats.sync = Duration::from_millis(sync);
+        stats.async_ = Duration::from_millis(write);
+        stats.bytes_in_flight = in_flight;
+        stats.bytes_during_alignment = 10 * alignment;
+        stats.bytes_written = 100_000;
+        stats.bytes_full = 1_000_000;
+        let (generation, checkpoint, part) = (Generation::new(1), CheckpointId::new(1), ());
+        let acked = Event::Acked {
+            generation,
+            checkpoint,
+            task,
+            part,
+            stats,
+        };
+        decision = handle(at, acked)
+            .into_iter()
+            .find_map(|effect| match effect {
+                Effect::Decide(decision) => Some(decision),
+                _ => None,
+            });
+    }
+    let names = ["lines (0)", "totals (0)", "totals (1)"];
+    let decision = decision.expect("all have acknowledged");
+    Metadata::decided("bank", &decision, |task| names[task.0].to_owned()).tasks
+}
+
+/// SPEC 2.10: which part was slow, and in which task.
+#[test]
+fn inspect_shows_what_a_checkpoint_cost_each_task() {
+    let directory = overtaking();
+    let text = succeeds(&["inspect"], directory.path());
+    let line = |start: &str| {
+        let lines = text.lines().filter(|line| line.contains(start));
+        let words = lines.map(|line| line.replace(['│', '┆'], " "));
+        let words = words.map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));
+        words.collect::<Vec<_>>().join("\n")
+    };
+    contains_all(
+        &text,
+        &[
+            "took 12.0 ms, aligned up to 30.00 s;",
+            "░ start delay  ▒ alignment  ▓ sync  █ async",
+            "Slowest: aligning barriers, 30.0 ms, in totals (1).",
+        ],
+    );
+    contains_all(
+        &line("start delay"),
+        &["start delay 0 3.0 ms 4.0 ms totals (1)"],
+    );
+    contains_all(
+        &line("alignment"),
+        &["alignment 0 1.0 ms 30.0 ms totals (1)"],
+    );
+    contains_all(&line("sync"), &["sync 1.0 ms 1.0 ms 2.0 ms totals (1)"]);
+    contains_all(&line("async"), &["async 2.0 ms 3.0 ms 4.0 ms totals (1)"]);
+    let acknowledged = "acknowledged after 3.0 ms 8.0 ms 40.0 ms totals (1)";
+    contains_all(&line("acknowledged after"), &[acknowledged]);
+    contains_all(
+        &line("in flight"),
+        &["in flight 0 B 0 B 19.54 KiB totals (1)"],
+    );
+    contains_all(
+        &line("delta"),
+        &["delta 97.66 KiB 97.66 KiB 97.66 KiB lines (0)"],
+    );
+    contains_all(&line("lines (0)"), &["1.0 ms 2.0 ms 0 B"]);
+    let bar = format!("{}{}▓▓{}", "░".repeat(3), "▒".repeat(24), "█".repeat(3));
+    contains_all(&line("totals (1)"), &[&bar]);
+    contains_all(&line("lines→totals"), &["0 1 4000 19.53 KiB (String, u64)"]);
+    contains_all(&line("rules→totals"), &["3 1 2 9 B Rule"]);
+    let text = succeeds(&["inspect", "--files"], directory.path());
+    contains_all(&text, &["(in flight)", "chk-1/totals.1.in-flight."]);
+    contains_all(
+        &succeeds(&["list"], directory.path()),
+        &["aligned up to 30.00 s"],
+    );
+
+    let json = succeeds(&["inspect", "--json"], directory.path());
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["mode"], "aligned up to 30.00 s");
+    let slowest = &json["tasks"][2];
+    assert_eq!(slowest["name"], "totals (1)");
+    assert_eq!(slowest["acknowledged_after_us"], 40_000);
+    assert_eq!(slowest["alignment_us"], 30_000);
+    assert_eq!(slowest["bytes_during_alignment"], 300);
+    assert_eq!(slowest["channel_state_bytes"], 20_009);
+    assert_eq!(slowest["full_bytes"], 1_000_000);
+    assert_eq!(json["in_flight"][0]["edge"], "lines→totals");
+    assert_eq!(json["in_flight"][1]["records"], 2);
+}
+
+/// B63 (c).
+#[test]
+fn verify_names_channel_state_of_which_a_byte_is_flipped() {
+    let directory = overtaking();
+    let is_in_flight = |path: &PathBuf| path.to_string_lossy().contains("in-flight");
+    let path = files_below(directory.path())
+        .into_iter()
+        .find(is_in_flight)
+        .unwrap();
+    succeeds(&["verify"], directory.path());
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[20_003] ^= 1;
+    fs::write(&path, bytes).unwrap();
+    let text = fails(&["verify"], directory.path());
+    contains_all(
+        &text,
+        &["chk-1/totals.1.in-flight.", "at byte 0", "1 damaged"],
+    );
 }
 
 /// B49: a missing checkpoint or directory is an error that says what there is.

@@ -11,6 +11,7 @@ use std::{
 
 use cutwater_barrier::{
     Generation,
+    align::Input,
     coordinate::{Plan, TaskId},
 };
 use cutwater_keygroups::MaxParallelism;
@@ -19,18 +20,21 @@ use tokio::{runtime::Handle, sync::mpsc};
 
 use crate::{
     Error, ErrorKind, Result, Settings,
-    channel::Gate,
+    channel::{Gate, Sender},
     clock::Clock,
-    graph::{Chain, Graph, NodeId},
+    graph::{Graph, NodeId},
+    outlets::Backlog,
     restore::RestorePoint,
     stage::{Port, TaskError},
-    task::{Control, Report, Task, TaskContext},
+    task::{Control, InputChannel, Report, Task, TaskContext},
+    topology::{Chain, Topology},
 };
 
 /// What all tasks of an attempt share.
 pub(crate) struct Attempt {
     pub(crate) job: String,
     pub(crate) graph: Arc<Graph>,
+    pub(crate) topology: Topology,
     pub(crate) settings: Settings,
     pub(crate) generation: Generation,
     pub(crate) max_parallelism: MaxParallelism,
@@ -70,8 +74,8 @@ impl Attempt {
 pub(crate) struct Tasks {
     pub(crate) plan: Plan,
     pub(crate) gates: Vec<Arc<Gate<Control>>>,
-    /// For each source, the tasks of its subtasks.
-    pub(crate) sources: BTreeMap<NodeId, Vec<TaskId>>,
+    /// For each node, the tasks of its subtasks.
+    pub(crate) of: BTreeMap<NodeId, Vec<TaskId>>,
     /// For each task, its chain and subtask, for people.
     pub(crate) names: Vec<String>,
     threads: Vec<JoinHandle<()>>,
@@ -86,46 +90,49 @@ pub(crate) struct Tasks {
 const CLOSE_MAX: Duration = Duration::from_secs(180);
 
 impl Tasks {
-    /// Lays the chains out into tasks and starts a thread for each.
+    /// Lays the chains out into tasks, puts restored records back into the channels, and starts a
+    /// thread for each task.
     pub(crate) fn start(attempt: &Arc<Attempt>) -> Result<Self> {
-        let graph = &attempt.graph;
-        let default = attempt.settings.parallelism;
-        let chains = graph.chains(default);
+        let topology = &attempt.topology;
+        let chains = topology.chains();
         let (living, alive) = mpsc_std::channel();
         let mut tasks = Self {
             plan: Plan::new(),
             gates: Vec::new(),
-            sources: BTreeMap::new(),
+            of: BTreeMap::new(),
             names: Vec::new(),
             threads: Vec::new(),
             alive,
             living: Some(living),
         };
-        let mut layout = Layout::default();
         for chain in &chains {
             let first = tasks.gates.len();
             for subtask in 0..chain.parallelism {
-                let inputs = layout.inputs_of(graph, chain, subtask, default);
-                tasks.plan.task(inputs);
-                let ranges = graph.channel_ranges(chain.head(), default);
-                let channels = ranges.last().map_or(0, |(_, range)| range.end);
-                tasks
-                    .gates
-                    .push(Gate::new(channels, attempt.settings.channel_capacity));
-                tasks.names.push(name_of(graph, chain, subtask));
+                let channels = input_channels(attempt, chain, subtask);
+                let inputs = channels.iter().map(|channel| channel.input);
+                let gate = Gate::new(inputs, attempt.settings.capacity());
+                tasks.gates.push(gate);
+                tasks.names.push(name_of(&attempt.graph, chain, subtask));
             }
             let ids: Vec<TaskId> = (first..tasks.gates.len()).map(TaskId).collect();
-            if graph.inputs_of(chain.head()).next().is_none() {
-                tasks.sources.insert(chain.head(), ids.clone());
-            }
             for &node in &chain.nodes {
-                layout.tasks.insert(node, ids.clone());
+                tasks.of.insert(node, ids.clone());
             }
         }
         for chain in &chains {
             for subtask in 0..chain.parallelism {
-                let started = tasks.start_task(attempt, chain, subtask, &layout);
-                if let Err(error) = started {
+                let channels = input_channels(attempt, chain, subtask);
+                let inputs = channels.iter();
+                let inputs: Vec<_> = inputs
+                    .filter_map(|one| tasks.feeding(attempt, one))
+                    .collect();
+                tasks.plan.task(inputs);
+            }
+        }
+        tasks.replay(attempt)?;
+        for chain in &chains {
+            for subtask in 0..chain.parallelism {
+                if let Err(error) = tasks.start_task(attempt, chain, subtask) {
                     tasks.close();
                     return Err(error);
                 }
@@ -134,53 +141,80 @@ impl Tasks {
         Ok(tasks)
     }
 
-    fn start_task(
-        &mut self,
-        attempt: &Arc<Attempt>,
-        chain: &Chain,
-        subtask: u16,
-        layout: &Layout,
-    ) -> Result<()> {
-        let graph = &attempt.graph;
-        let default = attempt.settings.parallelism;
-        let id = layout.tasks[&chain.head()][usize::from(subtask)];
-        let ports = graph
-            .channel_ranges(chain.head(), default)
-            .into_iter()
-            .flat_map(|(edge, range)| range.map(move |_| graph.edges[edge].port))
-            .collect();
-        let mut senders = BTreeMap::new();
-        let leaving = chain.nodes.iter().flat_map(|&node| graph.outputs_of(node));
-        for edge in leaving.filter(|&edge| !graph.is_chained(edge, default)) {
-            let targets = &layout.tasks[&graph.edges[edge].to];
-            let (targets, channel) = if graph.is_pointwise(edge, default) {
-                (&targets[usize::from(subtask)..=usize::from(subtask)], 0)
+    /// The task that must reach the end of its input before the reader of `channel` can; none for a
+    /// loop's way back.
+    fn feeding(&self, attempt: &Attempt, channel: &InputChannel) -> Option<TaskId> {
+        let from = attempt.graph.edges[channel.edge].from;
+        (channel.input != Input::Feedback).then(|| self.of[&from][usize::from(channel.from)])
+    }
+
+    /// Records that were in flight when the restored checkpoint was taken enter their edges again.
+    fn replay(&self, attempt: &Arc<Attempt>) -> Result<()> {
+        for restored in attempt.restored.in_flight() {
+            let edge = restored.edge;
+            let parallelism = attempt
+                .topology
+                .parallelism_of(attempt.graph.edges[edge].from);
+            // In the order of the file, all through one channel into each subtask. What is still
+            // unread at the next checkpoint is then again in front of everything newer (of its key).
+            let from = if attempt.topology.is_pointwise(edge) {
+                restored.from % parallelism
             } else {
-                (&targets[..], usize::from(subtask))
+                0
             };
-            let first = graph
-                .channel_ranges(graph.edges[edge].to, default)
-                .into_iter()
-                .find(|(input, _)| *input == edge)
-                .map(|(_, range)| range.start)
-                .expect("an edge is an input of its consumer");
-            let lanes = targets
-                .iter()
-                .map(|target| self.gates[target.0].sender(first + channel));
-            senders.insert(edge, lanes.collect());
+            let context = self.context(attempt, &[], from, parallelism);
+            let exchange =
+                (attempt.graph.edges[edge].connect)(&context, self.senders(attempt, edge, from));
+            (attempt.graph.edges[edge].replay)(&restored.bytes, restored.records, exchange)
+                .map_err(|error| {
+                    let name = attempt.graph.name_of(edge);
+                    attempt.restored.in_flight_unreadable(&name, error)
+                })?;
         }
+        self.gates.iter().for_each(|gate| gate.mark_restored());
+        Ok(())
+    }
+
+    fn context(
+        &self,
+        attempt: &Arc<Attempt>,
+        edges: &[usize],
+        subtask: u16,
+        parallelism: u16,
+    ) -> TaskContext {
+        let senders = edges
+            .iter()
+            .map(|&edge| (edge, self.senders(attempt, edge, subtask)));
+        TaskContext {
+            attempt: Arc::clone(attempt),
+            subtask,
+            parallelism,
+            max_parallelism: attempt.max_parallelism,
+            senders: senders.collect(),
+            backlog: Backlog::default(),
+        }
+    }
+
+    /// The channels of `edge` that leave its producer's subtask `from`.
+    fn senders(&self, attempt: &Attempt, edge: usize, from: u16) -> Vec<Sender<Control>> {
+        let tasks = &self.of[&attempt.graph.edges[edge].to];
+        let (targets, channel) = attempt.topology.targets_of(edge, from);
+        targets
+            .map(|target| self.gates[tasks[usize::from(target)].0].sender(channel))
+            .collect()
+    }
+
+    fn start_task(&mut self, attempt: &Arc<Attempt>, chain: &Chain, subtask: u16) -> Result<()> {
+        let (graph, topology) = (&attempt.graph, &attempt.topology);
+        let id = self.of[&chain.head()][usize::from(subtask)];
+        let leaving = chain.nodes.iter().flat_map(|&node| graph.outputs_of(node));
+        let leaving: Vec<_> = leaving.filter(|&edge| !topology.is_chained(edge)).collect();
         let task = Task {
             id,
             head: chain.head(),
-            context: TaskContext {
-                attempt: Arc::clone(attempt),
-                subtask,
-                parallelism: chain.parallelism,
-                max_parallelism: attempt.max_parallelism,
-                senders,
-            },
+            context: self.context(attempt, &leaving, subtask, chain.parallelism),
             gate: Arc::clone(&self.gates[id.0]),
-            ports,
+            channels: input_channels(attempt, chain, subtask),
         };
         let name = self.names[id.0].clone();
         let thread = thread::Builder::new().name(name.clone());
@@ -212,9 +246,10 @@ impl Tasks {
     pub(crate) fn close(&mut self) {
         self.gates.iter().for_each(|gate| gate.close());
         self.living = None;
-        let _disconnected_or_late = self.alive.recv_timeout(CLOSE_MAX);
+        let ended = self.alive.recv_timeout(CLOSE_MAX);
+        let have_all_ended = ended == Err(mpsc_std::RecvTimeoutError::Disconnected);
         for thread in self.threads.drain(..) {
-            if thread.is_finished() {
+            if have_all_ended || thread.is_finished() {
                 // A panic inside has been caught and reported.
                 let _ended = thread.join();
             } else {
@@ -228,25 +263,27 @@ impl Tasks {
     }
 }
 
-/// Which tasks run which node.
-#[derive(Default)]
-struct Layout {
-    tasks: BTreeMap<NodeId, Vec<TaskId>>,
-}
-
-impl Layout {
-    /// The tasks that feed subtask `subtask` of `chain`.
-    fn inputs_of(&self, graph: &Graph, chain: &Chain, subtask: u16, default: u16) -> Vec<TaskId> {
-        let feeding = |edge: usize| {
-            let from = &self.tasks[&graph.edges[edge].from];
-            if graph.is_pointwise(edge, default) {
-                vec![from[usize::from(subtask)]]
+/// The channels at the gate of one subtask of `chain`.
+fn input_channels(attempt: &Attempt, chain: &Chain, subtask: u16) -> Vec<InputChannel> {
+    let (graph, topology) = (&attempt.graph, &attempt.topology);
+    let mut channels = Vec::new();
+    for inputs in topology.inputs_of(chain.head()) {
+        let edge = inputs.edge;
+        for from in 0..inputs.channels.len() {
+            let from = if topology.is_pointwise(edge) {
+                subtask
             } else {
-                from.clone()
-            }
-        };
-        graph.inputs_of(chain.head()).flat_map(feeding).collect()
+                u16::try_from(from).expect("as many as the parallelism of the producer")
+            };
+            channels.push(InputChannel {
+                edge,
+                from,
+                port: graph.edges[edge].port,
+                input: topology.input(edge),
+            });
+        }
     }
+    channels
 }
 
 /// What the thread of a task is called: its chain and subtask.

@@ -3,35 +3,47 @@
 //! ```text
 //!   exchange of A.0 ──channel 0──▶ ┐
 //!   exchange of A.1 ──channel 1──▶ ├─ Gate of B.0 ──▶ the task's loop
+//!        barriers ────side lane──▶ │
 //!   coordinator ────control──────▶ ┘
 //! ```
 //!
 //! A channel carries batches, so the lock is taken once per batch, not per record. Emptied batches
-//! go back to their sender, so a running job allocates none. A full channel makes its sender wait
-//! (back-pressure), and a channel that the aligner blocks simply stays unread until it is full.
+//! go back to their sender, so a running job allocates none.
 //!
-//! Invariant: items of one channel are received in the order they were sent; control messages may
-//! overtake them.
+//! Nobody waits inside `send`: a task that has filled a channel finishes what it is at, and takes no
+//! new input until there is room again (back-pressure). So a channel holds at most its capacity and
+//! what one step of its sender emits, and a task is always there for a barrier that overtakes.
+//!
+//! Invariants: items of one channel are received in the order they were sent; control messages and
+//! the side lane overtake them. A barrier stands in its channel also when it is announced in the side
+//! lane, because its place tells which records it overtook.
 
 use std::{
     any::Any,
     collections::VecDeque,
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Condvar, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Instant,
 };
 
-use cutwater_barrier::{Barrier, CheckpointId};
+use cutwater_barrier::{Barrier, CheckpointId, Mode, align::Input};
+
+use crate::probe::Probe;
 
 /// What travels in a channel, in order.
 pub(crate) enum Item {
     /// A [`Batch`] of the edge's record type.
-    Batch(AnyBatch),
+    Batch { batch: AnyBatch, records: usize },
     /// Everything before it belongs to the barrier's checkpoint.
     Barrier(Barrier),
     /// The checkpoint was given up upstream: do not wait for its barrier.
     Cancel(CheckpointId),
     /// No more records will come. Barriers still may.
     EndOfData,
+    /// Is the loop empty?
+    Probe(Probe),
 }
 
 /// Records of one edge. A type of its own, so that it can be erased and found again.
@@ -44,47 +56,103 @@ pub(crate) type AnyBatch = Box<dyn Any + Send>;
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Closed;
 
+/// How much may wait in each channel of a gate.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Capacity {
+    pub(crate) batches: usize,
+    pub(crate) records: usize,
+}
+
 /// The receiving end of all channels of one task, and its mailbox for messages of type `C`.
 pub(crate) struct Gate<C> {
-    capacity: usize,
+    batches_max: usize,
+    /// Adapted to the pace of the receiver while the job runs.
+    records_max: AtomicUsize,
     inner: Mutex<Inner<C>>,
-    readable: Condvar,
-    writable: Vec<Condvar>,
+    changed: Condvar,
 }
 
 struct Inner<C> {
-    queues: Vec<Queue>,
+    queues: Vec<Queue<C>>,
+    /// Which of them are ways back of a loop.
+    feedback: Vec<usize>,
     control: VecDeque<C>,
+    /// Barriers that came ahead of the records before them, and their channels.
+    side: VecDeque<(usize, Barrier)>,
+    /// Another gate has room again for what this gate's task sends.
+    has_room: bool,
     closed: bool,
     /// Where the next search starts, so that no channel starves.
     next: usize,
+    /// How many restored batches are unread. They come before everything else.
+    restored: usize,
 }
 
-#[derive(Default)]
-struct Queue {
+struct Queue<C> {
+    input: Input,
     items: VecDeque<Item>,
+    batches: usize,
+    records: usize,
+    /// How many of the first items were restored from a checkpoint.
+    restored: usize,
     spare: Vec<AnyBatch>,
+    /// The gate of a sender that found this channel full.
+    waiting: Option<Arc<Gate<C>>>,
+}
+
+/// Which items a task is ready for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Wanted {
+    /// It has a batch in hand.
+    None,
+    /// It has no room for what records would make it send. Barriers and the like always have.
+    Marks,
+    All,
 }
 
 /// What a task found at its gate.
 pub(crate) enum Received<C> {
     Control(C),
-    Item { channel: usize, item: Item },
+    /// A barrier ahead of the records it was sent behind; it keeps its place among them.
+    Overtook {
+        channel: usize,
+        barrier: Barrier,
+    },
+    Item {
+        channel: usize,
+        item: Item,
+    },
 }
 
 impl<C> Gate<C> {
-    /// A gate of `channels` channels, each holding at most `capacity` items.
-    pub(crate) fn new(channels: usize, capacity: usize) -> Arc<Self> {
+    /// A gate with a channel for each input.
+    pub(crate) fn new(inputs: impl IntoIterator<Item = Input>, capacity: Capacity) -> Arc<Self> {
+        let queue = |input| Queue {
+            input,
+            items: VecDeque::new(),
+            batches: 0,
+            records: 0,
+            restored: 0,
+            spare: Vec::new(),
+            waiting: None,
+        };
+        let queues: Vec<_> = inputs.into_iter().map(queue).collect();
+        let is_feedback = |&channel: &usize| queues[channel].input == Input::Feedback;
+        let feedback = (0..queues.len()).filter(is_feedback).collect();
         Arc::new(Self {
-            capacity: capacity.max(1),
+            batches_max: capacity.batches.max(1),
+            records_max: AtomicUsize::new(capacity.records.max(1)),
             inner: Mutex::new(Inner {
-                queues: (0..channels).map(|_| Queue::default()).collect(),
+                queues,
+                feedback,
                 control: VecDeque::new(),
+                side: VecDeque::new(),
+                has_room: false,
                 closed: false,
                 next: 0,
+                restored: 0,
             }),
-            readable: Condvar::new(),
-            writable: (0..channels).map(|_| Condvar::new()).collect(),
+            changed: Condvar::new(),
         })
     }
 
@@ -96,12 +164,17 @@ impl<C> Gate<C> {
         }
     }
 
+    /// Lets at most `records` wait in each channel from now on.
+    pub(crate) fn limit(&self, records: usize) {
+        self.records_max.store(records.max(1), Ordering::Relaxed);
+    }
+
     /// Leaves a message in the mailbox. Never waits; lost if the gate is closed.
     pub(crate) fn tell(&self, message: C) {
         let mut inner = self.lock();
         if !inner.closed {
             inner.control.push_back(message);
-            self.readable.notify_one();
+            self.changed.notify_one();
         }
     }
 
@@ -109,17 +182,27 @@ impl<C> Gate<C> {
     pub(crate) fn close(&self) {
         let mut inner = self.lock();
         inner.closed = true;
-        inner
-            .queues
-            .iter_mut()
-            .for_each(|queue| queue.items.clear());
-        self.readable.notify_all();
-        self.writable.iter().for_each(Condvar::notify_all);
+        for queue in &mut inner.queues {
+            queue.items.clear();
+            queue.waiting = None;
+        }
+        self.changed.notify_all();
     }
 
-    /// The next message or item, if there is one. Leaves channels alone that `is_blocked`.
+    /// What is in the channels was restored from a checkpoint: it is read before anything new.
+    pub(crate) fn mark_restored(&self) {
+        let inner = &mut *self.lock();
+        for queue in &mut inner.queues {
+            queue.restored = queue.items.len();
+            inner.restored += queue.restored;
+        }
+    }
+
+    /// The next message, or item of those `wanted`, if there is one. Leaves channels alone that
+    /// `is_blocked`.
     pub(crate) fn poll(
         &self,
+        wanted: Wanted,
         is_blocked: impl Fn(usize) -> bool,
     ) -> Result<Option<Received<C>>, Closed> {
         let mut inner = self.lock();
@@ -129,31 +212,26 @@ impl<C> Gate<C> {
         if let Some(message) = inner.control.pop_front() {
             return Ok(Some(Received::Control(message)));
         }
-        let count = inner.queues.len();
-        for offset in 0..count {
-            let channel = (inner.next + offset) % count;
-            if is_blocked(channel) {
-                continue;
-            }
-            let items = &mut inner.queues[channel].items;
-            let Some(item) = items.pop_front() else {
-                continue;
-            };
-            // A sender that waits is woken when half of the queue is free, not for each item.
-            if items.len() == self.capacity / 2 {
-                self.writable[channel].notify_one();
-            }
-            inner.next = channel + 1;
-            return Ok(Some(Received::Item { channel, item }));
+        if let Some((channel, barrier)) = inner.side.pop_front() {
+            return Ok(Some(Received::Overtook { channel, barrier }));
         }
-        Ok(None)
+        let Some(channel) = self.readable(&inner, wanted, is_blocked) else {
+            return Ok(None);
+        };
+        inner.next = channel + 1;
+        let item = inner.take(channel).expect("it is readable");
+        let waiting = self.made_room(&mut inner, channel);
+        drop(inner); // never two gates at once
+        waiting.iter().for_each(|sender| sender.room());
+        Ok(Some(Received::Item { channel, item }))
     }
 
-    /// Waits until [`poll`](Self::poll) would find something, or until `until`.
+    /// Waits until [`poll`](Self::poll) would find something, another gate has room again, or `until`.
     pub(crate) fn wait(
         &self,
         until: Option<Instant>,
         now: impl Fn() -> Instant,
+        wanted: Wanted,
         is_blocked: impl Fn(usize) -> bool,
     ) -> Result<(), Closed> {
         let mut inner = self.lock();
@@ -161,14 +239,14 @@ impl<C> Gate<C> {
             if inner.closed {
                 return Err(Closed);
             }
-            let is_readable =
-                |(channel, queue): (usize, &Queue)| !queue.items.is_empty() && !is_blocked(channel);
-            if !inner.control.is_empty() || inner.queues.iter().enumerate().any(is_readable) {
+            let is_called = !inner.control.is_empty() || !inner.side.is_empty() || inner.has_room;
+            if is_called || self.readable(&inner, wanted, &is_blocked).is_some() {
+                inner.has_room = false;
                 return Ok(());
             }
             inner = match until {
                 None => self
-                    .readable
+                    .changed
                     .wait(inner)
                     .unwrap_or_else(PoisonError::into_inner),
                 Some(until) => {
@@ -176,7 +254,7 @@ impl<C> Gate<C> {
                     if left.is_zero() {
                         return Ok(());
                     }
-                    self.readable
+                    self.changed
                         .wait_timeout(inner, left)
                         .unwrap_or_else(PoisonError::into_inner)
                         .0
@@ -185,27 +263,146 @@ impl<C> Gate<C> {
         }
     }
 
+    /// Takes the barrier of `checkpoint` out of `channel`, and shows the batches that it overtook to
+    /// `capture`, in order. They stay where they are.
+    pub(crate) fn capture(
+        &self,
+        channel: usize,
+        checkpoint: CheckpointId,
+        capture: impl FnMut(&AnyBatch),
+    ) {
+        let mut inner = self.lock();
+        let items = &mut inner.queues[channel].items;
+        let is_it = |item: &Item| matches!(item, Item::Barrier(b) if b.checkpoint == checkpoint);
+        let Some(place) = items.iter().position(is_it) else {
+            return; // The attempt has ended meanwhile, and its channels are empty.
+        };
+        let mut overtaken: VecDeque<Item> = items.drain(..place).collect();
+        items.pop_front();
+        drop(inner); // Copying may take its time; only this task reads, so nobody misses them.
+        overtaken
+            .iter()
+            .filter_map(|item| match item {
+                Item::Batch { batch, .. } => Some(batch),
+                _ => None,
+            })
+            .for_each(capture);
+        let mut inner = self.lock();
+        let items = &mut inner.queues[channel].items;
+        overtaken.append(items);
+        *items = overtaken;
+    }
+
     /// Gives an emptied batch back to the sender of `channel`.
     pub(crate) fn recycle(&self, channel: usize, batch: AnyBatch) {
         let spare = &mut self.lock().queues[channel].spare;
-        if spare.len() < self.capacity {
+        if spare.len() < self.batches_max {
             spare.push(batch);
         }
     }
 
-    /// How many items wait in each channel.
-    #[cfg(test)]
-    fn depths(&self) -> Vec<usize> {
-        self.lock()
-            .queues
-            .iter()
-            .map(|queue| queue.items.len())
+    /// The channel to read next.
+    fn readable(
+        &self,
+        inner: &Inner<C>,
+        wanted: Wanted,
+        is_blocked: impl Fn(usize) -> bool,
+    ) -> Option<usize> {
+        let count = inner.queues.len();
+        // A way back that is held up by a barrier which waits for one of the new input's must not hold
+        // that up in turn.
+        let is_loop_full = self.is_loop_full(inner, &is_blocked);
+        (inner.next..inner.next + count)
+            .map(|channel| channel % count)
+            .find(|&channel| {
+                let queue = &inner.queues[channel];
+                let has_turn = if inner.restored > 0 {
+                    queue.restored > 0
+                } else {
+                    !is_loop_full || queue.input == Input::Feedback || queue.has_mark()
+                };
+                has_turn && queue.has(wanted) && !is_blocked(channel)
+            })
+    }
+
+    /// Who waits for room that there is now that an item of `channel` was taken. A channel tells its
+    /// sender once half of it is free, not for each item; a loop tells all who send into it.
+    fn made_room(&self, inner: &mut Inner<C>, channel: usize) -> Vec<Arc<Self>> {
+        if self.is_loop_full(inner, |_| false) {
+            return Vec::new();
+        }
+        let freed = match inner.queues[channel].input {
+            Input::Feedback => &mut inner.queues,
+            _ => &mut inner.queues[channel..=channel],
+        };
+        freed
+            .iter_mut()
+            .filter(|queue| !self.is_over(2 * queue.batches, 2 * queue.records))
+            .filter_map(|queue| queue.waiting.take())
             .collect()
+    }
+
+    fn room(&self) {
+        self.lock().has_room = true;
+        self.changed.notify_one();
+    }
+
+    /// A feedback channel never holds back its sender: a loop of tasks that wait for each other
+    /// would stand for ever. It is bounded by what its head admits.
+    fn is_full(&self, inner: &Inner<C>, channel: usize) -> bool {
+        let queue = &inner.queues[channel];
+        queue.input != Input::Feedback
+            && (self.is_over(queue.batches, queue.records) || self.is_loop_full(inner, |_| false))
+    }
+
+    /// What circles in a loop is admitted first, or new input would fill the loop without bound. Then
+    /// nothing is sent into the loop either, so a barrier soon comes alone; and what stands before a
+    /// barrier is admitted all the same, or a loop that stays full would never see a checkpoint.
+    fn is_loop_full(&self, inner: &Inner<C>, is_blocked: impl Fn(usize) -> bool) -> bool {
+        inner.feedback.iter().any(|&channel| {
+            let queue = &inner.queues[channel];
+            self.is_over(queue.batches, queue.records) && !is_blocked(channel)
+        })
+    }
+
+    fn is_over(&self, batches: usize, records: usize) -> bool {
+        batches >= self.batches_max || records >= self.records_max.load(Ordering::Relaxed)
     }
 
     /// A panic elsewhere is reported by the task that panicked; the queue itself stays whole.
     fn lock(&self) -> MutexGuard<'_, Inner<C>> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<C> Queue<C> {
+    fn has(&self, wanted: Wanted) -> bool {
+        match (wanted, self.items.front()) {
+            (Wanted::None, _) | (_, None) => false,
+            (Wanted::Marks, Some(item)) => !matches!(item, Item::Batch { .. }),
+            (Wanted::All, Some(_)) => true,
+        }
+    }
+
+    /// Whether something other than records waits in it.
+    fn has_mark(&self) -> bool {
+        self.items.len() > self.batches
+    }
+}
+
+impl<C> Inner<C> {
+    fn take(&mut self, channel: usize) -> Option<Item> {
+        let queue = &mut self.queues[channel];
+        let item = queue.items.pop_front()?;
+        if let Item::Batch { records, .. } = item {
+            queue.batches -= 1;
+            queue.records -= records;
+        }
+        if queue.restored > 0 {
+            queue.restored -= 1;
+            self.restored -= 1;
+        }
+        Some(item)
     }
 }
 
@@ -215,122 +412,73 @@ pub(crate) struct Sender<C> {
     channel: usize,
 }
 
+impl<C> Clone for Sender<C> {
+    fn clone(&self) -> Self {
+        Self {
+            gate: Arc::clone(&self.gate),
+            channel: self.channel,
+        }
+    }
+}
+
+/// What the sender of an item learns.
+pub(crate) struct Sent {
+    /// An emptied batch to fill next.
+    pub(crate) spare: Option<AnyBatch>,
+    /// Do not begin anything that would send more.
+    pub(crate) is_full: bool,
+    /// How many records may wait in the channel.
+    pub(crate) records_max: usize,
+}
+
 impl<C> Sender<C> {
-    /// Sends `item`, waiting while the channel is full. Gives back an emptied batch to fill next.
-    pub(crate) fn send(&self, item: Item) -> Result<Option<AnyBatch>, Closed> {
+    /// Sends `item`, also into a full channel.
+    pub(crate) fn send(&self, item: Item) -> Result<Sent, Closed> {
         let gate = &*self.gate;
         let mut inner = gate.lock();
-        while !inner.closed && inner.queues[self.channel].items.len() >= gate.capacity {
-            inner = gate.writable[self.channel]
-                .wait(inner)
-                .unwrap_or_else(PoisonError::into_inner);
-        }
         if inner.closed {
             return Err(Closed);
         }
         let queue = &mut inner.queues[self.channel];
+        let mut announced = None;
+        match &item {
+            Item::Batch { records, .. } => {
+                queue.batches += 1;
+                queue.records += records;
+            }
+            Item::Barrier(barrier) if barrier.mode != Mode::Aligned => {
+                announced = Some(*barrier).filter(|_| queue.input != Input::Strict);
+            }
+            Item::Barrier(_) | Item::Cancel(_) | Item::EndOfData | Item::Probe(_) => {}
+        }
         queue.items.push_back(item);
         let spare = queue.spare.pop();
-        gate.readable.notify_one();
-        Ok(spare)
+        let sent = Sent {
+            spare,
+            is_full: gate.is_full(&inner, self.channel),
+            records_max: gate.records_max.load(Ordering::Relaxed),
+        };
+        if let Some(barrier) = announced {
+            inner.side.push_back((self.channel, barrier));
+        }
+        gate.changed.notify_one();
+        Ok(sent)
+    }
+
+    /// Whether the channel has room. If not, `sender`, the gate of the task that sends, is told when
+    /// it has.
+    pub(crate) fn has_room(&self, sender: &Arc<Gate<C>>) -> Result<bool, Closed> {
+        let mut inner = self.gate.lock();
+        if inner.closed {
+            return Err(Closed);
+        }
+        let is_full = self.gate.is_full(&inner, self.channel);
+        if is_full {
+            inner.queues[self.channel].waiting = Some(Arc::clone(sender));
+        }
+        Ok(!is_full)
     }
 }
 
 #[cfg(test)]
-#[expect(
-    clippy::disallowed_methods,
-    reason = "two ends of a channel need two threads"
-)]
-mod tests {
-    use super::*;
-
-    fn batch(value: u64) -> Item {
-        Item::Batch(Box::new(Batch(vec![value])))
-    }
-
-    fn value(received: Option<Received<u8>>) -> (usize, u64) {
-        let Some(Received::Item {
-            channel,
-            item: Item::Batch(batch),
-        }) = received
-        else {
-            panic!("expected a batch");
-        };
-        (channel, batch.downcast::<Batch<u64>>().unwrap().0[0])
-    }
-
-    #[test]
-    fn a_blocked_channel_stays_unread_while_others_go_on() {
-        let gate = Gate::<u8>::new(2, 4);
-        let (a, b) = (gate.sender(0), gate.sender(1));
-        for i in 0..3 {
-            a.send(batch(i)).unwrap();
-            b.send(batch(10 + i)).unwrap();
-        }
-        for i in 0..3 {
-            assert_eq!(
-                value(gate.poll(|channel| channel == 0).unwrap()),
-                (1, 10 + i)
-            );
-        }
-        assert!(gate.poll(|channel| channel == 0).unwrap().is_none());
-        assert_eq!(gate.depths(), [3, 0]);
-        assert_eq!(value(gate.poll(|_| false).unwrap()), (0, 0));
-    }
-
-    #[test]
-    fn a_full_channel_makes_its_sender_wait_and_loses_nothing() {
-        let gate = Gate::<u8>::new(1, 2);
-        let sender = gate.sender(0);
-        let writer =
-            std::thread::spawn(move || (0..1000).try_for_each(|i| sender.send(batch(i)).map(drop)));
-        for i in 0..1000 {
-            gate.wait(None, Instant::now, |_| false).unwrap();
-            assert!(gate.depths()[0] <= 2);
-            assert_eq!(value(gate.poll(|_| false).unwrap()), (0, i));
-        }
-        writer.join().unwrap().unwrap();
-    }
-
-    #[test]
-    fn closing_wakes_a_sender_that_waits_and_a_receiver_that_waits() {
-        let gate = Gate::<u8>::new(1, 1);
-        let sender = gate.sender(0);
-        sender.send(batch(0)).unwrap();
-        let writer = std::thread::spawn(move || sender.send(batch(1)).map(drop));
-        let reader = std::thread::spawn({
-            let gate = Arc::clone(&gate);
-            move || gate.wait(None, Instant::now, |_| true)
-        });
-        gate.close();
-        assert_eq!(writer.join().unwrap(), Err(Closed));
-        assert_eq!(reader.join().unwrap(), Err(Closed));
-    }
-
-    #[test]
-    fn messages_overtake_items() {
-        let gate = Gate::<u8>::new(1, 1);
-        gate.sender(0).send(batch(0)).unwrap();
-        gate.tell(7);
-        assert!(matches!(
-            gate.poll(|_| false).unwrap(),
-            Some(Received::Control(7))
-        ));
-    }
-
-    #[test]
-    fn an_emptied_batch_comes_back_to_its_sender() {
-        let gate = Gate::<u8>::new(1, 4);
-        let sender = gate.sender(0);
-        assert!(sender.send(batch(0)).unwrap().is_none());
-        let Some(Received::Item {
-            item: Item::Batch(emptied),
-            ..
-        }) = gate.poll(|_| false).unwrap()
-        else {
-            panic!("expected a batch");
-        };
-        gate.recycle(0, emptied);
-        assert!(sender.send(batch(1)).unwrap().is_some());
-    }
-}
+mod tests;

@@ -2,10 +2,13 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use cutwater_barrier::{coordinate::Decision, stats::CheckpointStats};
+use cutwater_barrier::{
+    coordinate::Decision,
+    stats::{CheckpointStats, TaskStats},
+};
 use cutwater_keygroups::Assignment;
 use cutwater_sink_2pc::Prepared;
-use cutwater_storage::{Metadata, Operator, PreparedTransaction, Subtask};
+use cutwater_storage::{Metadata, Operator, Subtask};
 
 use crate::{CheckpointSummary, attempt::Attempt, upload::TaskPart};
 
@@ -16,30 +19,23 @@ pub(crate) struct Beside {
     pub(crate) splits: BTreeMap<String, Vec<u8>>,
     /// What each sink must be able to commit once the checkpoint is complete.
     pub(crate) sealed: BTreeMap<String, Vec<Prepared>>,
-    /// What it cost, once all reports are in.
-    pub(crate) summary: Option<CheckpointSummary>,
+    /// What it cost, once all reports are in: for people, and task by task.
+    pub(crate) cost: Option<(CheckpointSummary, CheckpointStats)>,
 }
 
 /// The metadata of a checkpoint of which all reports are in.
 pub(crate) fn metadata(
     attempt: &Attempt,
+    task_names: &[String],
     decision: &Decision<TaskPart>,
     beside: &Beside,
 ) -> Metadata {
     let barrier = decision.barrier;
-    let mut metadata = Metadata::new(
-        &attempt.job,
-        barrier.checkpoint,
-        attempt.generation,
-        barrier.kind,
-    );
+    let mut metadata = Metadata::decided(&attempt.job, decision, |task| task_names[task.0].clone());
     metadata.triggered_at_unix_ms = attempt.clock.unix_millis(barrier.triggered_at);
-    metadata.duration = decision.stats.duration();
     for (node, operator) in attempt.graph.nodes.iter().enumerate() {
         let Some(uid) = &operator.uid else { continue };
-        let parallelism = attempt
-            .graph
-            .parallelism_of(node, attempt.settings.parallelism);
+        let parallelism = attempt.topology.parallelism_of(node);
         let mut described = match operator.grouping {
             None => Operator::new(operator.name),
             Some(grouping) => {
@@ -51,14 +47,13 @@ pub(crate) fn metadata(
         described.max_parallelism = Some(attempt.max_parallelism); // Fixed for the whole job.
         described.coordinator = beside.splits.get(uid).cloned().map(Into::into);
         if let Some(sealed) = beside.sealed.get(uid) {
-            let named =
-                |one: &Prepared| PreparedTransaction::new(one.checkpoint, one.token.clone());
-            described.prepared = sealed.iter().map(named).collect();
+            described.set_prepared(sealed.iter().cloned());
         }
         described.subtasks = vec![Subtask::default(); usize::from(parallelism)];
-        metadata.operators.insert(uid.clone(), described);
+        metadata.add(uid, described);
     }
     for report in &decision.reports {
+        metadata.channels.extend(report.part.in_flight.clone());
         for (uid, part) in &report.part.operators {
             let operator = metadata.operators.get_mut(uid);
             let operator = operator.expect("tasks report operators of the graph");
@@ -69,10 +64,14 @@ pub(crate) fn metadata(
 }
 
 /// The slowest of each part, for people.
-pub(crate) fn summary(stats: &CheckpointStats) -> CheckpointSummary {
-    let slowest = |of: fn(&cutwater_barrier::stats::TaskStats) -> Duration| {
+pub(crate) fn summary(decision: &Decision<TaskPart>) -> CheckpointSummary {
+    let stats = &decision.stats;
+    let slowest = |of: fn(&TaskStats) -> Duration| {
         stats.spread(of).map_or(Duration::ZERO, |spread| spread.max)
     };
+    let reports = decision.reports.iter();
+    let channels = reports.flat_map(|report| &report.part.in_flight);
+    let sections = channels.flat_map(|state| &state.sections);
     CheckpointSummary {
         checkpoint: stats.barrier.checkpoint,
         duration: stats.duration(),
@@ -81,6 +80,8 @@ pub(crate) fn summary(stats: &CheckpointStats) -> CheckpointSummary {
         sync: slowest(|task| task.sync),
         r#async: slowest(|task| task.async_),
         bytes: stats.sum(|task| task.bytes_written),
+        records_in_flight: sections.map(|section| section.records).sum(),
+        bytes_in_flight: stats.sum(|task| task.bytes_in_flight),
     }
 }
 
@@ -94,6 +95,8 @@ pub(crate) fn log(summary: &CheckpointSummary) {
         sync_us = micros(summary.sync),
         async_us = micros(summary.r#async),
         bytes = summary.bytes,
+        records_in_flight = summary.records_in_flight,
+        bytes_in_flight = summary.bytes_in_flight,
         "checkpoint completed"
     );
 }

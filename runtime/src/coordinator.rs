@@ -13,7 +13,7 @@ use std::{collections::BTreeMap, mem, sync::Arc, time::Duration};
 
 use cutwater_barrier::{
     CheckpointId, Coordinator, Then,
-    coordinate::{Decision, Effect, Event, JobFailure, Refusal, Request, RequestId, TaskId},
+    coordinate::{Decision, Effect, Event, JobFailure, TaskId},
 };
 use cutwater_sink_2pc::Prepared;
 use cutwater_storage::Leadership;
@@ -31,7 +31,10 @@ use crate::{
     execution::{Ended, Parts, Setup},
     handle::Command,
     keeper::{Keep, Keeper, Kept, is_fenced},
+    loops::Loops,
+    metrics::Metrics,
     observe::{Moment, State},
+    requests::Requests,
     sources::Sources,
     supervisor::{History, cancelled},
     task::{Control, Report},
@@ -52,6 +55,8 @@ pub(crate) struct Driver<'a> {
     leadership: Leadership,
     committers: Committers,
     sources: Sources,
+    loops: Loops,
+    metrics: Metrics,
     tasks: Tasks,
     keeper: &'a Keeper,
     sealed: mpsc::UnboundedSender<Sealed>,
@@ -66,8 +71,7 @@ pub(crate) struct Driver<'a> {
     ending: Option<Ended>,
     /// Of each checkpoint under way, what is not in reports.
     beside: BTreeMap<CheckpointId, Beside>,
-    replies: BTreeMap<RequestId, std::sync::mpsc::Sender<Result<CheckpointId, Refusal>>>,
-    requests: u64,
+    requests: Requests,
     /// Why the newest checkpoint failed, if it did.
     last_failure: Option<Error>,
 }
@@ -89,6 +93,8 @@ impl<'a> Driver<'a> {
             sources,
             tasks,
         } = parts;
+        let loops = Loops::new(&attempt, &tasks);
+        let metrics = Metrics::of(setup.job);
         let driver = Self {
             setup,
             attempt,
@@ -96,6 +102,8 @@ impl<'a> Driver<'a> {
             leadership,
             committers,
             sources,
+            loops,
+            metrics,
             tasks,
             keeper,
             sealed: sealing,
@@ -105,8 +113,7 @@ impl<'a> Driver<'a> {
             noted: None,
             ending: None,
             beside: BTreeMap::new(),
-            replies: BTreeMap::new(),
-            requests: 0,
+            requests: Requests::default(),
             last_failure: None,
         };
         (driver, sealed)
@@ -199,6 +206,14 @@ impl<'a> Driver<'a> {
                 Ok(())
             }
             Report::Drained => self.handle(Event::Drained { task }),
+            Report::LoopInputEnded => {
+                self.loops.ended(task, &self.tasks);
+                Ok(())
+            }
+            Report::Probed { round, is_quiet } => {
+                self.loops.probed(task, round, is_quiet, &self.tasks);
+                Ok(())
+            }
             Report::Acked {
                 checkpoint,
                 mut part,
@@ -212,7 +227,7 @@ impl<'a> Driver<'a> {
                     generation,
                     checkpoint,
                     task,
-                    part,
+                    part: *part,
                     stats,
                 })
             }
@@ -321,22 +336,16 @@ impl<'a> Driver<'a> {
             Some(Command::Stop) if self.running < self.tasks.gates.len() => Ok(()), // once all run
             Some(Command::Stop) => self.stop(),
             Some(Command::Checkpoint(reply)) => {
-                let id = self.next_request();
-                self.replies.insert(id, reply);
-                self.handle(Event::Requested(Request::checkpoint(id)))
+                let request = self.requests.checkpoint(reply);
+                self.handle(Event::Requested(request))
             }
         }
     }
 
     /// Asks for the job's last checkpoint.
     fn stop(&mut self) -> Result<()> {
-        let request = Request::checkpoint(self.next_request()).then(Then::Suspend);
+        let request = self.requests.stop();
         self.handle(Event::Requested(request))
-    }
-
-    fn next_request(&mut self) -> RequestId {
-        self.requests += 1;
-        RequestId(self.requests)
     }
 
     fn tell_sources(&mut self) {
@@ -378,7 +387,7 @@ impl<'a> Driver<'a> {
                 Effect::Discard { checkpoint, .. } => self.keeper.ask(Keep::Discard(checkpoint)),
                 // Whatever it refers to is needed, or found as an orphan.
                 Effect::Leave { .. } => {}
-                Effect::Answer { request, outcome } => self.answer(request, outcome),
+                Effect::Answer { request, outcome } => self.requests.answer(request, outcome),
                 Effect::End { .. } => {} // `ending` was set on completion.
                 Effect::FailJob(failure) => return Err(self.job_failure(failure)),
             }
@@ -408,33 +417,31 @@ impl<'a> Driver<'a> {
         let checkpoint = decision.barrier.checkpoint;
         let mut beside = self.beside.remove(&checkpoint).unwrap_or_default();
         beside.sealed = transactions;
-        beside.summary = Some(checkpoint::summary(&decision.stats));
-        let metadata = Box::new(checkpoint::metadata(&self.attempt, &decision, &beside));
+        beside.cost = Some((checkpoint::summary(&decision), decision.stats.clone()));
+        let names = &self.tasks.names;
+        let metadata = checkpoint::metadata(&self.attempt, names, &decision, &beside);
         self.beside.insert(checkpoint, beside);
         self.setup
             .settings
             .observer
             .reached(&Moment::Prepared(checkpoint));
         self.keeper.ask(Keep::Complete {
-            metadata,
+            metadata: Box::new(metadata),
             reports: decision.reports,
         });
     }
 
     async fn completed(&mut self, checkpoint: CheckpointId, then: Then) -> Result<()> {
-        self.history.has_completed = true;
         self.last_failure = None;
         self.history.failures = 0;
         self.setup.shared.update(|status| {
             status.latest = Some(checkpoint);
             status.completed += 1;
         });
-        let summary = self
-            .beside
-            .remove(&checkpoint)
-            .and_then(|beside| beside.summary);
-        if let Some(summary) = summary {
+        let beside = self.beside.remove(&checkpoint);
+        if let Some((summary, stats)) = beside.and_then(|beside| beside.cost) {
             checkpoint::log(&summary);
+            self.metrics.completed(&stats, &self.tasks.names);
             self.setup
                 .settings
                 .observer
@@ -462,6 +469,7 @@ impl<'a> Driver<'a> {
         tracing::warn!(checkpoint = checkpoint.get(), reason, "checkpoint aborted");
         self.beside.remove(&checkpoint);
         self.setup.shared.update(|status| status.aborted += 1);
+        self.metrics.aborted();
         self.committers.not_completed(checkpoint);
         self.tasks.tell_all(|| Control::Aborted(checkpoint));
         self.setup.settings.observer.reached(&Moment::Aborted {
@@ -479,19 +487,6 @@ impl<'a> Driver<'a> {
         match self.last_failure.take() {
             Some(reason) => error.with_source(reason),
             None => error,
-        }
-    }
-
-    fn answer(&mut self, request: RequestId, outcome: Result<CheckpointId, Refusal>) {
-        match (self.replies.remove(&request), outcome) {
-            // Whoever asked may have gone.
-            (Some(reply), outcome) => drop(reply.send(outcome)),
-            (None, Ok(checkpoint)) => {
-                tracing::info!(checkpoint = checkpoint.get(), "the job stops as asked");
-            }
-            (None, Err(refusal)) => {
-                tracing::warn!(reason = refusal.to_string(), "the stop came to nothing");
-            }
         }
     }
 }

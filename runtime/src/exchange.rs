@@ -10,8 +10,9 @@ use cutwater_keygroups::{Assignment, Key, KeyHash};
 
 use crate::{
     channel::{Batch, Item, Sender},
+    outlets::Backlog,
     stage::{Stage, TaskResult, Visit},
-    task::Control,
+    task::{Control, TaskContext},
 };
 
 /// A record of a keyed edge, with its key.
@@ -26,31 +27,40 @@ pub(crate) struct Keyed<K, T> {
 pub(crate) struct Outputs<T> {
     lanes: Vec<Lane<T>>,
     batch_size: usize,
+    backlog: Backlog,
 }
 
 struct Lane<T> {
     sender: Sender<Control>,
     open: Box<Batch<T>>,
+    /// Records at which the open batch leaves: fewer if few may wait in the channel.
+    full: usize,
 }
 
 impl<T: Send + 'static> Outputs<T> {
-    pub(crate) fn new(senders: Vec<Sender<Control>>, batch_size: usize) -> Self {
+    pub(crate) fn new(senders: Vec<Sender<Control>>, context: &TaskContext) -> Self {
+        let batch_size = context.batch_size();
         let lanes = senders
             .into_iter()
             .map(|sender| Lane {
                 sender,
                 open: Box::new(Batch(Vec::with_capacity(batch_size))),
+                full: batch_size,
             })
             .collect();
-        Self { lanes, batch_size }
+        Self {
+            lanes,
+            batch_size,
+            backlog: context.backlog.clone(),
+        }
     }
 
     #[inline]
     fn push(&mut self, target: usize, record: T) -> TaskResult {
         let lane = &mut self.lanes[target];
         lane.open.0.push(record);
-        if lane.open.0.len() >= self.batch_size {
-            lane.send_open(self.batch_size)?;
+        if lane.open.0.len() >= lane.full {
+            lane.send_open(self.batch_size, &self.backlog)?;
         }
         Ok(())
     }
@@ -58,9 +68,11 @@ impl<T: Send + 'static> Outputs<T> {
     fn flush(&mut self) -> TaskResult {
         self.lanes
             .iter_mut()
-            .try_for_each(|lane| lane.send_open(self.batch_size))
+            .try_for_each(|lane| lane.send_open(self.batch_size, &self.backlog))
     }
 
+    /// Sends what is not a record behind all records, also those of half-filled batches. A barrier
+    /// that overtakes finds them in the channel, where its receiver captures them.
     fn send_all(&mut self, item: impl Fn() -> Item) -> TaskResult {
         self.flush()?;
         for lane in &self.lanes {
@@ -76,6 +88,7 @@ impl<T: Send + 'static> Outputs<T> {
             Visit::Barrier(barrier) => self.send_all(|| Item::Barrier(*barrier)),
             Visit::Cancel(checkpoint) => self.send_all(|| Item::Cancel(*checkpoint)),
             Visit::EndOfData => self.send_all(|| Item::EndOfData),
+            Visit::Probe(probe) => self.send_all(|| Item::Probe(*probe)),
             Visit::Snapshot(_) | Visit::Completed(_) | Visit::Aborted(_) | Visit::Released(_) => {
                 Ok(())
             }
@@ -84,15 +97,21 @@ impl<T: Send + 'static> Outputs<T> {
 }
 
 impl<T: Send + 'static> Lane<T> {
-    fn send_open(&mut self, batch_size: usize) -> TaskResult {
-        if self.open.0.is_empty() {
+    fn send_open(&mut self, batch_size: usize, backlog: &Backlog) -> TaskResult {
+        let records = self.open.0.len();
+        if records == 0 {
             return Ok(());
         }
-        let full = std::mem::replace(&mut self.open, Box::new(Batch(Vec::new())));
-        let spare = self.sender.send(Item::Batch(full))?;
-        match spare.and_then(|spare| spare.downcast().ok()) {
+        let batch = std::mem::replace(&mut self.open, Box::new(Batch(Vec::new())));
+        let sent = self.sender.send(Item::Batch { batch, records })?;
+        if sent.is_full {
+            backlog.set();
+        }
+        // Two batches in a channel keep both of its ends busy.
+        self.full = (sent.records_max / 2).clamp(1, batch_size);
+        match sent.spare.and_then(|spare| spare.downcast().ok()) {
             Some(emptied) => self.open = emptied,
-            None => self.open.0.reserve(batch_size),
+            None => self.open.0.reserve(self.full),
         }
         Ok(())
     }

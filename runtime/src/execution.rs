@@ -11,7 +11,7 @@ use cutwater_barrier::{
     CheckpointId, Coordinator,
     coordinate::{self, Config, TaskId},
 };
-use cutwater_storage::{CheckpointStore, Metadata, StateFiles, Term};
+use cutwater_storage::{self as storage, CheckpointStore, Completed, StateFiles, Term};
 use tokio::{runtime::Handle, sync::mpsc};
 
 use crate::{
@@ -29,6 +29,7 @@ use crate::{
     sources::Sources,
     supervisor::{History, cancelled},
     task::Report,
+    topology::Topology,
     upload::TaskPart,
 };
 
@@ -39,7 +40,6 @@ pub(crate) struct Setup<'a> {
     pub(crate) settings: &'a Settings,
     pub(crate) shared: &'a Shared,
     pub(crate) clock: Clock,
-    pub(crate) restore: Restore,
 }
 
 /// How an attempt ended well.
@@ -59,22 +59,21 @@ pub(crate) async fn run(
         .take_over()
         .await
         .map_err(store_error("could not be taken over"))?;
-    let metadata = restored(&store, setup.restore, setup.graph).await?;
-    let is_committed = metadata
-        .as_ref()
-        .is_some_and(|metadata| store.last_committed() >= Some(metadata.checkpoint));
+    // The log knows, also of a decision whose reply was lost.
+    let first = *history.first.get_or_insert(term.generation);
+    let latest = store.latest().map(Completed::generation);
+    let restore = match latest {
+        Some(latest) if latest >= first => Restore::Latest,
+        _ => setup.settings.restore,
+    };
+    let old = restored(&store, restore, setup.graph).await?;
     let files = store.files().map_err(store_error("refused its files"))?;
     let leadership = store
         .leadership()
         .map_err(store_error("refused its leadership"))?;
     let (reporting, reports) = mpsc::unbounded_channel();
-    let point = RestorePoint::new(
-        metadata,
-        is_committed,
-        files.clone(),
-        Handle::current(),
-        setup.settings,
-    );
+    let mut point = RestorePoint::new(old, Handle::current(), setup.settings);
+    point.read_in_flight(setup.graph, setup.settings).await?;
     let attempt = attempt(&setup, term, point, files, reporting)?;
     let restored = attempt.restored.checkpoint();
     setup.shared.update(|status| {
@@ -92,6 +91,12 @@ pub(crate) async fn run(
     setup.settings.observer.reached(&Moment::Started {
         generation: term.generation,
         restored,
+        records_in_flight: attempt
+            .restored
+            .in_flight()
+            .iter()
+            .map(|channel| channel.records)
+            .sum(),
         parallelism: setup.settings.parallelism,
     });
 
@@ -122,12 +127,12 @@ async fn cancel(commands: &mut mpsc::UnboundedReceiver<Command>) {
     while let Some(Command::Stop | Command::Checkpoint(_)) = commands.recv().await {}
 }
 
-/// The metadata to restore from, if any.
+/// What to restore from, if anything.
 async fn restored(
     store: &CheckpointStore,
     restore: Restore,
     graph: &Graph,
-) -> Result<Option<Metadata>> {
+) -> Result<storage::RestorePoint> {
     let checkpoint = match restore {
         Restore::Fresh => None,
         Restore::Latest => store.latest().map(|latest| latest.checkpoint),
@@ -148,17 +153,17 @@ async fn restored(
         }
     };
     let Some(checkpoint) = checkpoint else {
-        return Ok(None);
+        let nothing = store.restore_nothing();
+        return nothing.map_err(store_error("refused its files"));
     };
-    let metadata = store.load(checkpoint).await.map_err(|error| {
+    store.restore(checkpoint).await.map_err(|error| {
         let kind = match error.kind() {
-            cutwater_storage::ErrorKind::Io => ErrorKind::Failed,
+            storage::ErrorKind::Io => ErrorKind::Failed,
             _ => ErrorKind::Restore,
         };
         let message = format!("checkpoint {checkpoint} cannot be restored");
         Error::new(kind, message).with_source(error)
-    })?;
-    Ok(Some(metadata))
+    })
 }
 
 fn attempt(
@@ -170,9 +175,13 @@ fn attempt(
 ) -> Result<Arc<Attempt>> {
     restored.check_uids(setup.graph)?;
     let max_parallelism = restored.max_parallelism(setup.graph, setup.settings)?;
+    let graph = Arc::clone(setup.graph);
+    let restored_edges = restored.in_flight().iter().map(|restored| restored.edge);
+    let topology = Topology::new(graph, setup.settings.parallelism, restored_edges.collect());
     Ok(Arc::new(Attempt {
         job: setup.job.to_owned(),
         graph: Arc::clone(setup.graph),
+        topology,
         settings: setup.settings.clone(),
         generation: term.generation,
         max_parallelism,
@@ -226,6 +235,7 @@ fn machine(attempt: &Attempt, tasks: &Tasks, term: Term, clock: Clock) -> Coordi
     config.concurrent_max = settings.concurrent_checkpoints;
     config.timeout = settings.checkpoint_timeout;
     config.tolerable_failures = settings.tolerable_failures;
+    config.mode = settings.barriers;
     let this = coordinate::Attempt::new(term.generation, term.first)
         .restored(attempt.restored.checkpoint());
     Coordinator::new(config, tasks.plan.clone(), this)

@@ -1,15 +1,16 @@
-//! A job as data: nodes with uids, typed edges, and how they are cut into tasks.
+//! A job as data: nodes with uids, typed edges, and what makes them run.
 //!
 //! The graph knows no record types: a node holds the closure that makes its stages, an edge the one
 //! that makes its exchange, and both were written where the types were still known (`stream.rs`).
-//! It knows no executor either.
+//! How it is cut into tasks is a matter of
+//! [`Topology`](crate::topology::Topology).
 
-use std::{collections::BTreeSet, ops::Range, sync::Arc};
+use std::{collections::BTreeSet, sync::Arc};
 
 use cutwater_keygroups::Grouping;
 
 use crate::{
-    Error, ErrorKind, Result,
+    BoxError, Error, ErrorKind, Result,
     channel::Sender,
     sink::SinkNode,
     source::{SourceHead, SourceNode},
@@ -60,10 +61,16 @@ pub(crate) struct Edge {
     pub(crate) routing: Routing,
     pub(crate) connect: Arc<Connect>,
     pub(crate) receive: fn(AnyStage) -> Box<dyn Port>,
+    /// What its records look like in a checkpoint.
+    pub(crate) schema: fn() -> String,
+    pub(crate) replay: Replay,
 }
 
 /// Makes the stage that sends an edge's records into these channels.
 pub(crate) type Connect = dyn Fn(&TaskContext, Vec<Sender<Control>>) -> AnyStage + Send + Sync;
+
+/// Sends saved records through the exchange that [`Connect`] makes: their bytes, how many there are.
+pub(crate) type Replay = fn(&[u8], u64, AnyStage) -> Result<(), BoxError>;
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Routing {
@@ -73,20 +80,15 @@ pub(crate) enum Routing {
     Keyed,
     /// To every subtask.
     Broadcast,
+    /// Back to the head of a loop, otherwise as forward.
+    Feedback,
 }
 
-/// Nodes that run on one thread, because only forward edges connect them.
-#[derive(Debug)]
-pub(crate) struct Chain {
-    /// The head, whose input the task reads, then those chained to it.
-    pub(crate) nodes: Vec<NodeId>,
-    pub(crate) parallelism: u16,
-}
-
-impl Chain {
-    pub(crate) fn head(&self) -> NodeId {
-        self.nodes[0]
-    }
+/// The nodes around which records circle.
+pub(crate) struct Loop {
+    pub(crate) head: NodeId,
+    /// Those that both follow the head and lead to it, the head among them.
+    pub(crate) nodes: BTreeSet<NodeId>,
 }
 
 impl Graph {
@@ -106,6 +108,22 @@ impl Graph {
                 ));
             }
         }
+        let loops = self.loops();
+        for (i, around) in loops.iter().enumerate() {
+            let uid = self.nodes[around.head].uid.as_deref().unwrap_or_default();
+            if around.nodes.len() < 2 {
+                return problem(format!(
+                    "what loop `{uid}` feeds back does not come from it; derive it from the stream \
+                     that the loop's body is given"
+                ));
+            }
+            let is_shared = |other: &Loop| !other.nodes.is_disjoint(&around.nodes);
+            if loops[..i].iter().any(is_shared) {
+                return problem(format!(
+                    "loop `{uid}` shares operators with another; loops cannot be nested"
+                ));
+            }
+        }
         if !self
             .nodes
             .iter()
@@ -114,6 +132,67 @@ impl Graph {
             return problem("the job has no source, so it has nothing to do; add one".into());
         }
         Ok(())
+    }
+
+    /// The loops, one for each head.
+    pub(crate) fn loops(&self) -> Vec<Loop> {
+        let is_feedback = |edge: &&Edge| edge.routing == Routing::Feedback;
+        let heads: BTreeSet<NodeId> = self
+            .edges
+            .iter()
+            .filter(is_feedback)
+            .map(|e| e.to)
+            .collect();
+        let around = |&head: &NodeId| {
+            let ends = self.edges.iter().filter(is_feedback);
+            let ends: Vec<_> = ends
+                .filter(|edge| edge.to == head)
+                .map(|e| e.from)
+                .collect();
+            let after = self.reachable(vec![head], |edge| (edge.from, edge.to));
+            let before = self.reachable(ends, |edge| (edge.to, edge.from));
+            Loop {
+                head,
+                nodes: after.intersection(&before).copied().collect(),
+            }
+        };
+        heads.iter().map(around).collect()
+    }
+
+    /// The nodes that `start` leads to, itself included, over edges that are not feedback.
+    fn reachable(
+        &self,
+        mut start: Vec<NodeId>,
+        ends: impl Fn(&Edge) -> (NodeId, NodeId),
+    ) -> BTreeSet<NodeId> {
+        let mut reached = BTreeSet::new();
+        while let Some(node) = start.pop() {
+            if reached.insert(node) {
+                let edges = self.edges.iter();
+                let forward = edges.filter(|edge| edge.routing != Routing::Feedback);
+                let next = forward.map(&ends).filter(|&(from, _)| from == node);
+                start.extend(next.map(|(_, to)| to));
+            }
+        }
+        reached
+    }
+
+    /// What an edge is called in checkpoints, in any program that builds the same job.
+    pub(crate) fn name_of(&self, edge: usize) -> String {
+        let Edge { from, to, port, .. } = self.edges[edge];
+        let is_same = |other: &&Edge| (other.from, other.to, other.port) == (from, to, port);
+        // A union of a stream with itself has the same edge twice.
+        let earlier = self.edges[..edge].iter().filter(is_same).count();
+        let (from, to) = (self.name_of_node(from), self.name_of_node(to));
+        format!("{from} → {to} [{port}.{earlier}]")
+    }
+
+    /// An operator's uid, or else what it does and where it stands in the program.
+    pub(crate) fn name_of_node(&self, node: NodeId) -> String {
+        match &self.nodes[node].uid {
+            Some(uid) => uid.clone(),
+            None => format!("{} {node}", self.nodes[node].name),
+        }
     }
 
     pub(crate) fn has_sinks(&self) -> bool {
@@ -134,83 +213,11 @@ impl Graph {
         (0..self.edges.len()).filter(move |&edge| self.edges[edge].from == node)
     }
 
-    /// Whether both ends of `edge` run on one thread.
-    pub(crate) fn is_chained(&self, edge: usize, default_parallelism: u16) -> bool {
-        let Edge {
-            from, to, routing, ..
-        } = self.edges[edge];
-        routing == Routing::Forward
-            && self.inputs_of(to).count() == 1
-            && self.parallelism_of(from, default_parallelism)
-                == self.parallelism_of(to, default_parallelism)
-    }
-
-    /// Cuts the graph into tasks. Sources come first, as the order of `nodes` is topological.
-    pub(crate) fn chains(&self, default_parallelism: u16) -> Vec<Chain> {
-        let is_head = |&node: &NodeId| {
-            !self
-                .inputs_of(node)
-                .any(|edge| self.is_chained(edge, default_parallelism))
-        };
-        (0..self.nodes.len())
-            .filter(is_head)
-            .map(|head| {
-                let mut nodes = vec![head];
-                let mut next = 0;
-                while let Some(&node) = nodes.get(next) {
-                    let chained = self
-                        .outputs_of(node)
-                        .filter(|&edge| self.is_chained(edge, default_parallelism));
-                    nodes.extend(chained.map(|edge| self.edges[edge].to));
-                    next += 1;
-                }
-                Chain {
-                    nodes,
-                    parallelism: self.parallelism_of(head, default_parallelism),
-                }
-            })
-            .collect()
-    }
-
-    /// Whether subtask `i` of the producer sends to subtask `i` of the consumer only.
-    pub(crate) fn is_pointwise(&self, edge: usize, default_parallelism: u16) -> bool {
-        let Edge {
-            from, to, routing, ..
-        } = self.edges[edge];
-        routing == Routing::Forward
-            && self.parallelism_of(from, default_parallelism)
-                == self.parallelism_of(to, default_parallelism)
-    }
-
-    /// How many channels `edge` has into one subtask of its consumer.
-    pub(crate) fn channels_of(&self, edge: usize, default_parallelism: u16) -> usize {
-        if self.is_pointwise(edge, default_parallelism) {
-            1
-        } else {
-            usize::from(self.parallelism_of(self.edges[edge].from, default_parallelism))
-        }
-    }
-
-    /// The channels of each edge into `node` at the gate of one of its subtasks.
-    pub(crate) fn channel_ranges(
-        &self,
-        node: NodeId,
-        default_parallelism: u16,
-    ) -> Vec<(usize, Range<usize>)> {
-        let mut start = 0;
-        let range = |edge: usize| {
-            let channels = start..start + self.channels_of(edge, default_parallelism);
-            start = channels.end;
-            (edge, channels)
-        };
-        self.inputs_of(node).map(range).collect()
-    }
-
     /// Makes the stage behind `node`: chained consumers, exchanges, or several of them.
     pub(crate) fn make_output(&self, node: NodeId, context: &mut TaskContext) -> Result<AnyStage> {
         let mut consumers = Vec::new();
         for edge in self.outputs_of(node) {
-            consumers.push(if self.is_chained(edge, context.default_parallelism()) {
+            consumers.push(if context.attempt.topology.is_chained(edge) {
                 let mut heads = self.make_heads(self.edges[edge].to, context)?;
                 heads.pop().expect("a chained operator has one input")
             } else {

@@ -105,6 +105,7 @@ impl<K: Key, P, Out> Visited for KeyedOperator<K, P, Out> {
             | Visit::Barrier(_)
             | Visit::Cancel(_)
             | Visit::EndOfData
+            | Visit::Probe(_)
             | Visit::Released(_) => {}
         }
         self.operator.downstream.visit(visit)

@@ -82,6 +82,7 @@
 //! its checkpoint is complete.
 #![warn(clippy::cast_possible_truncation, clippy::unwrap_used)] // here, not in [workspace.lints]: tests may
 
+mod alignment;
 mod attempt;
 mod channel;
 mod checkpoint;
@@ -89,6 +90,7 @@ mod clock;
 mod collect;
 mod committers;
 mod coordinator;
+mod debloat;
 mod error;
 mod exchange;
 mod execution;
@@ -97,11 +99,21 @@ mod function;
 mod graph;
 mod handle;
 pub mod harness;
+mod in_flight;
+mod iterate;
 mod keeper;
 mod keyed;
+mod loops;
+pub mod metrics;
 mod observe;
+mod outlets;
+mod pace;
+mod part;
 mod plain;
+mod probe;
+mod requests;
 mod restore;
+mod running;
 mod settings;
 mod sink;
 mod source;
@@ -111,6 +123,7 @@ mod stateless;
 mod stream;
 mod supervisor;
 mod task;
+mod topology;
 mod upload;
 
 pub use collect::{Collect, CollectCommitter, CollectWriter};

@@ -45,6 +45,8 @@ pub enum Moment {
         generation: Generation,
         /// What it was restored from.
         restored: Option<CheckpointId>,
+        /// Records that were in flight in that checkpoint, and are again.
+        records_in_flight: u64,
         /// Its subtasks.
         parallelism: u16,
     },
@@ -88,6 +90,10 @@ pub struct CheckpointSummary {
     pub r#async: Duration,
     /// What all tasks wrote together.
     pub bytes: u64,
+    /// Records that its barriers overtook, or that circled in a loop.
+    pub records_in_flight: u64,
+    /// What they took of [`bytes`](Self::bytes).
+    pub bytes_in_flight: u64,
 }
 
 /// What a job is doing.

@@ -3,49 +3,54 @@
 //! Everything that would keep a restore from being complete is found before a task runs: unknown
 //! uids, another number of key groups, an operator that changed its nature.
 
-use std::ops::Range;
+use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use cutwater_barrier::CheckpointId;
 use cutwater_keygroups::{Key, KeyGroupRange, MaxParallelism, MaxParallelismOf};
 use cutwater_sink_2pc::Prepared;
 use cutwater_state::{KeyedStates, OperatorStates, Restored};
-use cutwater_storage::{Metadata, Operator, StateFiles};
+use cutwater_storage::{self as storage, InFlight};
 
-use crate::{
-    BoxError, Error, ErrorKind, Result, Settings, function::Subtask, graph::Graph,
-    sink::WRITER_STATE,
-};
+use crate::{BoxError, Error, ErrorKind, Result, Settings, function::Subtask, graph::Graph};
+
+/// The operator state that held what a writer hands to its successors.
+const WRITER_STATE: &str = "writer";
 
 /// The checkpoint that an attempt was restored from, or none.
 pub(crate) struct RestorePoint {
-    metadata: Option<Metadata>,
-    /// Whether the log says that all sinks have committed it.
-    is_committed: bool,
-    files: StateFiles,
+    old: storage::RestorePoint,
+    /// Records to put back into the job's edges.
+    in_flight: Vec<RestoredInFlight>,
     tokio: tokio::runtime::Handle,
     allow_dropped_state: bool,
 }
 
+/// What one channel of an edge held when the checkpoint was taken.
+pub(crate) struct RestoredInFlight {
+    pub(crate) edge: usize,
+    /// The subtask that had sent it.
+    pub(crate) from: u16,
+    pub(crate) records: u64,
+    pub(crate) bytes: Bytes,
+}
+
 impl RestorePoint {
     pub(crate) fn new(
-        metadata: Option<Metadata>,
-        is_committed: bool,
-        files: StateFiles,
+        old: storage::RestorePoint,
         tokio: tokio::runtime::Handle,
         settings: &Settings,
     ) -> Self {
         Self {
-            metadata,
-            is_committed,
-            files,
+            old,
+            in_flight: Vec::new(),
             tokio,
             allow_dropped_state: settings.allow_dropped_state,
         }
     }
 
     pub(crate) fn checkpoint(&self) -> Option<CheckpointId> {
-        self.metadata.as_ref().map(|metadata| metadata.checkpoint)
+        self.old.checkpoint()
     }
 
     /// The job's max parallelism: what the checkpoint recorded, or the job sets, or the default.
@@ -60,6 +65,7 @@ impl RestorePoint {
                 operator: uid,
                 set: settings.max_parallelism,
                 recorded: self
+                    .old
                     .operator(uid)
                     .and_then(|operator| operator.max_parallelism),
             })
@@ -83,7 +89,7 @@ impl RestorePoint {
 
     /// Refuses state of operators that the job no longer has.
     pub(crate) fn check_uids(&self, graph: &Graph) -> Result<()> {
-        let Some(metadata) = &self.metadata else {
+        let Some(metadata) = self.old.metadata() else {
             return Ok(());
         };
         let is_known = |uid: &str| {
@@ -134,17 +140,10 @@ impl RestorePoint {
         groups: KeyGroupRange,
         max_parallelism: MaxParallelism,
     ) -> Result<KeyedStates<K>> {
-        let handles = self
-            .operator(uid)
-            .into_iter()
-            .flat_map(|operator| &operator.subtasks)
-            .flat_map(|subtask| &subtask.keyed);
-        let old = handles.map(|handle| {
-            let (reader, tokio) = (self.files.reader(handle), self.tokio.clone());
-            let read = move |name: &str, range: Range<u64>| {
-                Ok::<Bytes, BoxError>(tokio.block_on(reader.read(name, range))?)
-            };
-            Restored::new(&handle.manifest, read)
+        let old = self.old.keyed(uid).map(|old| {
+            let tokio = self.tokio.clone();
+            let read = old.read_by(move |read| tokio.block_on(read));
+            Restored::new(old.manifest(), read)
         });
         KeyedStates::restore(uid, groups, max_parallelism, old)
             .map_err(|error| self.unreadable(uid, error))
@@ -152,20 +151,14 @@ impl RestorePoint {
 
     /// The operator states of one subtask, to be declared.
     pub(crate) fn operator_states(&self, uid: &str, subtask: Subtask) -> Result<OperatorStates> {
-        let old = self.old_operator_states(uid);
+        let old = self.old.operator_states(uid);
         OperatorStates::restore(uid, subtask.index, subtask.parallelism, old)
             .map_err(|error| self.unreadable(uid, error))
     }
 
-    fn old_operator_states(&self, uid: &str) -> impl Iterator<Item = &Bytes> {
-        let metadata = self.metadata.iter();
-        let subtasks = metadata.flat_map(move |metadata| metadata.subtasks_of(uid));
-        subtasks.map(|subtask| &subtask.operator_state)
-    }
-
     /// A source's coordinator state, and the positions of all its old readers.
     pub(crate) fn splits(&self, uid: &str) -> Option<(Bytes, Vec<Vec<u8>>)> {
-        let operator = self.operator(uid)?;
+        let operator = self.old.operator(uid)?;
         let readers = operator
             .subtasks
             .iter()
@@ -173,16 +166,9 @@ impl RestorePoint {
         Some((operator.coordinator.clone()?, readers.collect()))
     }
 
-    /// A sink's transactions that the checkpoint decided to commit. None if the log says that they
-    /// are: somebody may have taken the committed output away since.
+    /// A sink's transactions that the checkpoint decided to commit.
     pub(crate) fn prepared(&self, uid: &str) -> Vec<Prepared> {
-        if self.is_committed {
-            return Vec::new();
-        }
-        let prepared = self.operator(uid).into_iter().flat_map(|o| &o.prepared);
-        prepared
-            .map(|prepared| Prepared::new(prepared.checkpoint, prepared.token.clone()))
-            .collect()
+        self.old.prepared(uid).map(Prepared::from).collect()
     }
 
     /// The pieces of writer state that fall to one subtask of a sink: each piece to exactly one.
@@ -190,13 +176,88 @@ impl RestorePoint {
         let Subtask {
             index, parallelism, ..
         } = subtask;
-        let old = self.old_operator_states(uid);
-        OperatorStates::restore_list(uid, WRITER_STATE, index, parallelism, old)
-            .map_err(|error| self.unreadable(uid, error))
+        let mut pieces = self.old.pieces(uid, index, parallelism);
+        // Where version 1 of the metadata, which had no pieces, has them.
+        let old = self.old.operator_states(uid);
+        let older = OperatorStates::restore_list(uid, WRITER_STATE, index, parallelism, old)
+            .map_err(|error| self.unreadable(uid, error))?;
+        pieces.extend(older);
+        Ok(pieces)
     }
 
-    fn operator(&self, uid: &str) -> Option<&Operator> {
-        self.metadata.as_ref()?.operators.get(uid)
+    /// Reads the records in flight of all edges. Refuses those of edges that the job no longer has or
+    /// that carry another type: they would be lost or misread.
+    pub(crate) async fn read_in_flight(
+        &mut self,
+        graph: &Graph,
+        settings: &Settings,
+    ) -> Result<()> {
+        let Some(metadata) = self.old.metadata() else {
+            return Ok(());
+        };
+        if settings.ignore_in_flight == Some(metadata.checkpoint) {
+            let checkpoint = metadata.checkpoint.get();
+            tracing::warn!(
+                checkpoint,
+                "restoring without the records in flight, as asked"
+            );
+            return Ok(());
+        }
+        let edges: BTreeMap<String, usize> = (0..graph.edges.len())
+            .map(|edge| (graph.name_of(edge), edge))
+            .collect();
+        let mut in_flight = Vec::new();
+        for state in &metadata.channels {
+            for section in &state.sections {
+                let InFlight {
+                    edge: name, record, ..
+                } = section;
+                let Some(&edge) = edges.get(name) else {
+                    let what = format!(
+                        "{} records were in flight on the edge `{name}`, which the job does not have",
+                        section.records
+                    );
+                    self.drop_or_refuse(what)?;
+                    continue;
+                };
+                let schema = (graph.edges[edge].schema)();
+                if schema != *record {
+                    let message = format!(
+                        "the edge `{name}` now carries `{schema}`, but records in flight were saved \
+                         as `{record}`; restore with the old type first and take an aligned \
+                         checkpoint"
+                    );
+                    return Err(Error::new(ErrorKind::Restore, message));
+                }
+                let read = self
+                    .old
+                    .files()
+                    .read(&state.file, section.range.clone())
+                    .await;
+                let bytes = read.map_err(|error| self.in_flight_unreadable(name, error))?;
+                in_flight.push(RestoredInFlight {
+                    edge,
+                    from: section.from,
+                    records: section.records,
+                    bytes,
+                });
+            }
+        }
+        self.in_flight = in_flight;
+        Ok(())
+    }
+
+    pub(crate) fn in_flight(&self) -> &[RestoredInFlight] {
+        &self.in_flight
+    }
+
+    pub(crate) fn in_flight_unreadable(&self, edge: &str, error: impl Into<BoxError>) -> Error {
+        let checkpoint = self.checkpoint().map_or(0, CheckpointId::get);
+        let message = format!(
+            "the records in flight on the edge `{edge}` cannot be restored from checkpoint \
+             {checkpoint}; restore another, or name this one in `ignore_in_flight` and lose them"
+        );
+        Error::new(ErrorKind::Restore, message).with_source(error)
     }
 
     fn unreadable(&self, uid: &str, error: impl Into<BoxError>) -> Error {

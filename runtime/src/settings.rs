@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use cutwater_barrier::CheckpointId;
+use cutwater_barrier::{CheckpointId, Mode};
 use cutwater_keygroups::MaxParallelism;
 use cutwater_sink_2pc::{JobTimes, check_timeout};
 
 use crate::{
     Error, ErrorKind, Observer, Result,
+    channel::Capacity,
     graph::{Graph, Make},
 };
 
@@ -34,6 +35,16 @@ pub struct Settings {
     pub retained_checkpoints: usize,
     /// What a checkpoint promises.
     pub guarantee: Guarantee,
+    /// How barriers travel when channels are full: behind the records queued there, ahead of them, or
+    /// ahead once the checkpoint has taken too long. A barrier that overtakes saves the records it
+    /// leaves behind (unaligned checkpoints; Flink's `execution.checkpointing.unaligned`). The job's
+    /// last checkpoint is always aligned.
+    pub barriers: Mode,
+    /// Bounds what waits in front of a task to what it takes in this time, so that an aligned barrier
+    /// waits about as long. `None`: as much as [`channel_capacity`](Self::channel_capacity) allows.
+    pub debloat: Option<Duration>,
+    /// Restore this checkpoint without its in-flight records, if they cannot be read. They are lost.
+    pub ignore_in_flight: Option<CheckpointId>,
     /// What to do when an attempt has failed.
     pub restart: Restart,
     /// What to start from.
@@ -67,6 +78,9 @@ impl Default for Settings {
             tolerable_failures: 0, // as Flink's default
             retained_checkpoints: 1,
             guarantee: Guarantee::ExactlyOnce,
+            barriers: Mode::Aligned,
+            debloat: None,
+            ignore_in_flight: None,
             restart: Restart::default(),
             restore: Restore::Latest,
             allow_dropped_state: false,
@@ -80,6 +94,23 @@ impl Default for Settings {
 }
 
 impl Settings {
+    /// How much may wait in each channel in the beginning.
+    pub(crate) fn capacity(&self) -> Capacity {
+        Capacity {
+            batches: self.channel_capacity,
+            records: match self.debloat {
+                None => self.records_max(),
+                // As long as nobody knows how slow the receiver is.
+                Some(_) => self.batch_size,
+            },
+        }
+    }
+
+    /// Records that may wait in a channel if all batches are full.
+    pub(crate) fn records_max(&self) -> usize {
+        self.channel_capacity.saturating_mul(self.batch_size)
+    }
+
     /// Refuses settings under which the job could not keep its promise.
     pub(crate) fn check(&self, graph: &Graph) -> Result<()> {
         let problem = |message: String| Err(Error::new(ErrorKind::Build, message));
@@ -91,6 +122,22 @@ impl Settings {
             return problem(
                 "no checkpoint is retained, so none could be restored; keep at least 1".to_owned(),
             );
+        }
+        if self.guarantee == Guarantee::AtLeastOnce {
+            if self.barriers != Mode::Aligned {
+                return problem(
+                    "a barrier that overtakes makes no sense with at-least-once, where no channel \
+                     waits; leave `barriers` at `Mode::Aligned`"
+                        .to_owned(),
+                );
+            }
+            if !graph.loops().is_empty() {
+                return problem(
+                    "the records in a loop are logged between two barriers, which at-least-once does \
+                     not wait for; run a job with loops exactly-once"
+                        .to_owned(),
+                );
+            }
         }
         let times = JobTimes {
             checkpoint_interval: self.checkpoint_interval.unwrap_or_default(),

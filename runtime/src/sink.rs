@@ -11,7 +11,6 @@ use cutwater_sink_2pc::{
     CommitterContext, Driver, Event, Failure, Guarantee, MachineError, Notice, Prepared, Retry,
     Sink, Unsettled, Writer, WriterContext,
 };
-use cutwater_state::OperatorStates;
 use tokio::{
     sync::{mpsc, oneshot},
     time::timeout_at,
@@ -21,13 +20,9 @@ use crate::{
     Error, ErrorKind, Result,
     clock::Clock,
     function::Subtask,
-    plain,
     stage::{AnyStage, OperatorSnapshot, Stage, TaskError, TaskResult, Visit},
     task::TaskContext,
 };
-
-/// The operator state that holds what a writer hands to its successors.
-pub(crate) const WRITER_STATE: &str = "writer";
 
 /// A sink of any type.
 pub(crate) trait SinkNode: Send + Sync {
@@ -240,13 +235,10 @@ impl<W: Writer> Stage<W::Record> for SinkStage<W> {
                     .prepare(self.clock.now(), checkpoint, snapshots.input);
                 let flushed = self.tokio.block_on(prepare);
                 let flushed = flushed.map_err(|error| self.failed("to prepare", error))?;
-                let operator =
-                    OperatorStates::snapshot_list(&self.uid, WRITER_STATE, flushed.state)
-                        .map_err(|error| plain::failed(&self.uid, self.subtask, error.into()))?;
                 snapshots.operators.push(OperatorSnapshot {
                     uid: self.uid.clone(),
                     prepared: self.unsettled.report(flushed.prepared).to_vec(),
-                    operator,
+                    pieces: flushed.state,
                     ..OperatorSnapshot::default()
                 });
             }
@@ -259,6 +251,7 @@ impl<W: Writer> Stage<W::Record> for SinkStage<W> {
             | Visit::Barrier(_)
             | Visit::Cancel(_)
             | Visit::EndOfData
+            | Visit::Probe(_)
             | Visit::Aborted(_) => {}
         }
         Ok(())

@@ -34,8 +34,8 @@ pub(crate) trait SourceNode: Send + Sync {
 pub(crate) trait SourceHead {
     fn tell(&mut self, message: SplitMessage) -> TaskResult;
 
-    /// Reads a batch and sends it down the chain.
-    fn poll(&mut self) -> TaskResult<Status>;
+    /// Reads at most `most` records and sends them down the chain. Also says how many they were.
+    fn poll(&mut self, most: usize) -> TaskResult<(Status, usize)>;
 
     fn visit(&mut self, visit: &mut Visit<'_>) -> TaskResult;
 }
@@ -77,7 +77,6 @@ impl<S: Source> SourceNode for TypedSource<S> {
             subtask,
             reader,
             batch: Vec::new(),
-            batch_size: context.batch_size(),
             downstream: downstream.typed(),
         }))
     }
@@ -121,7 +120,6 @@ struct Head<S: Source> {
     subtask: u16,
     reader: S::Reader,
     batch: Vec<S::Record>,
-    batch_size: usize,
     downstream: Box<dyn Stage<S::Record>>,
 }
 
@@ -153,15 +151,16 @@ impl<S: Source> SourceHead for Head<S> {
         Ok(())
     }
 
-    fn poll(&mut self) -> TaskResult<Status> {
-        let polled = self.reader.poll_batch(&mut self.batch, self.batch_size);
+    fn poll(&mut self, most: usize) -> TaskResult<(Status, usize)> {
+        let polled = self.reader.poll_batch(&mut self.batch, most);
         // On an error the records before it count as read, but so does the attempt as failed.
         let status = polled.map_err(|error| self.failed("to read", error))?;
-        if !self.batch.is_empty() {
+        let records = self.batch.len();
+        if records > 0 {
             self.downstream.process(&mut self.batch)?;
             self.batch.clear();
         }
-        Ok(status)
+        Ok((status, records))
     }
 
     fn visit(&mut self, visit: &mut Visit<'_>) -> TaskResult {
@@ -185,6 +184,7 @@ impl<S: Source> SourceHead for Head<S> {
             | Visit::Barrier(_)
             | Visit::Cancel(_)
             | Visit::EndOfData
+            | Visit::Probe(_)
             | Visit::Aborted(_)
             | Visit::Released(_) => {}
         }

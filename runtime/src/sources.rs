@@ -34,9 +34,7 @@ impl Sources {
             let (Make::Source(source), Some(uid)) = (&operator.make, &operator.uid) else {
                 continue;
             };
-            let parallelism = attempt
-                .graph
-                .parallelism_of(node, attempt.settings.parallelism);
+            let parallelism = attempt.topology.parallelism_of(node);
             let restored = attempt.restored.splits(uid);
             let restored = restored
                 .as_ref()
@@ -70,7 +68,7 @@ impl Sources {
     /// The reader of `task` has nothing to read.
     pub(crate) fn requested(&mut self, task: TaskId, tasks: &Tasks) {
         for (node, source) in &mut self.sources {
-            if let Some(subtask) = tasks.sources[node].iter().position(|&t| t == task) {
+            if let Some(subtask) = tasks.of[node].iter().position(|&t| t == task) {
                 source.splits.requested(subtask);
             }
         }
@@ -80,7 +78,7 @@ impl Sources {
     pub(crate) fn deliver(&mut self, tasks: &Tasks) {
         for (node, source) in &mut self.sources {
             while let Some((subtask, message)) = source.splits.poll() {
-                tasks.tell(tasks.sources[node][subtask], Control::Split(message));
+                tasks.tell(tasks.of[node][subtask], Control::Split(message));
             }
         }
     }

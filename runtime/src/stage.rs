@@ -17,6 +17,8 @@ use cutwater_state::SnapshotTask;
 use crate::{
     Error,
     channel::{AnyBatch, Batch, Closed},
+    in_flight::{self, Captured, Carried},
+    probe::Probe,
 };
 
 /// Takes batches of `T` and reacts to what happens to the task.
@@ -38,6 +40,8 @@ pub(crate) enum Visit<'a> {
     Cancel(CheckpointId),
     /// Tell every outgoing channel that no more records will come.
     EndOfData,
+    /// Send half-filled batches, then this probe, on every outgoing channel.
+    Probe(Probe),
     /// Fix the state as of now.
     Snapshot(&'a mut Snapshots),
     /// The checkpoint is complete.
@@ -64,8 +68,10 @@ pub(crate) struct OperatorSnapshot {
     pub(crate) operator: Vec<u8>,
     /// A source's splits with their positions.
     pub(crate) splits: Option<Vec<u8>>,
-    /// A sink's transactions. What its writer needs again is its operator state.
+    /// A sink's transactions.
     pub(crate) prepared: Vec<Prepared>,
+    /// What a sink's writer hands to its successors.
+    pub(crate) pieces: Vec<Vec<u8>>,
 }
 
 /// Why a task stops.
@@ -111,27 +117,84 @@ impl AnyStage {
 
 /// The place where an erased batch meets the stage that knows its type.
 pub(crate) trait Port {
-    /// Processes and empties `batch`. How many bytes of memory its records took, what they point to
-    /// not counted.
-    fn process(&mut self, batch: &mut AnyBatch) -> TaskResult<u64>;
+    /// Processes the first records of `batch`, at most `most`, and takes them out of it. Copies them
+    /// first if they are also `recorded`.
+    fn process(
+        &mut self,
+        batch: &mut AnyBatch,
+        most: usize,
+        recorded: Option<&mut Vec<Box<dyn Captured>>>,
+    ) -> TaskResult<Step>;
+
+    /// Copies the records of a batch that waits.
+    fn capture(&self, batch: &AnyBatch) -> Box<dyn Captured>;
+
     fn visit(&mut self, visit: &mut Visit<'_>) -> TaskResult;
 }
 
-pub(crate) struct TypedPort<T>(pub(crate) Box<dyn Stage<T>>);
+/// What a port did with a batch.
+pub(crate) struct Step {
+    pub(crate) records: usize,
+    /// Memory that these took, what they point to not counted.
+    pub(crate) bytes: u64,
+    /// Whether the batch is empty now.
+    pub(crate) is_last: bool,
+}
 
-impl<T: 'static> Port for TypedPort<T> {
-    fn process(&mut self, batch: &mut AnyBatch) -> TaskResult<u64> {
-        let batch: &mut Batch<T> = batch
-            .downcast_mut()
+/// A port for batches of `C`.
+pub(crate) struct TypedPort<C> {
+    stage: Box<dyn Stage<C>>,
+    /// The records of a step that is not a whole batch.
+    step: Vec<C>,
+}
+
+impl<C> TypedPort<C> {
+    pub(crate) fn new(stage: Box<dyn Stage<C>>) -> Self {
+        Self {
+            stage,
+            step: Vec::new(),
+        }
+    }
+}
+
+impl<C: Carried> Port for TypedPort<C> {
+    fn process(
+        &mut self,
+        batch: &mut AnyBatch,
+        most: usize,
+        recorded: Option<&mut Vec<Box<dyn Captured>>>,
+    ) -> TaskResult<Step> {
+        let Batch(batch) = batch
+            .downcast_mut::<Batch<C>>()
             .expect("an edge carries batches of its record type");
-        let bytes = size_of_val(batch.0.as_slice()) as u64;
-        self.0.process(&mut batch.0)?;
-        batch.0.clear();
-        Ok(bytes)
+        let records = batch.len().min(most);
+        if let Some(recorded) = recorded {
+            recorded.push(in_flight::copy(&batch[..records]));
+        }
+        if records == batch.len() {
+            self.stage.process(batch)?;
+            batch.clear();
+        } else {
+            self.step.extend(batch.drain(..records));
+            self.stage.process(&mut self.step)?;
+            self.step.clear();
+        }
+        Ok(Step {
+            records,
+            bytes: (records * size_of::<C>()) as u64,
+            is_last: batch.is_empty(),
+        })
+    }
+
+    fn capture(&self, batch: &AnyBatch) -> Box<dyn Captured> {
+        let Batch(batch) = batch
+            .downcast_ref::<Batch<C>>()
+            .expect("an edge carries batches of its record type");
+        in_flight::copy(batch)
     }
 
     fn visit(&mut self, visit: &mut Visit<'_>) -> TaskResult {
-        self.0.visit(visit)
+        self.stage.visit(visit)
     }
 }
 

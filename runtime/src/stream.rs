@@ -24,10 +24,10 @@ use crate::{
         Process,
     },
     graph::{Connect, Edge, Graph, Make, MakeOperator, Node, NodeId, Routing},
-    keyed, plain,
+    in_flight, keyed, plain,
     sink::TypedSink,
     source::TypedSource,
-    stage::{AnyStage, Discard, Fanout, TypedPort},
+    stage::{AnyStage, Discard, Fanout, Port, TypedPort},
     stateless::{FilterMap, FlatMap},
     task::TaskContext,
 };
@@ -183,7 +183,7 @@ impl<T: Record> Stream<T> {
             stream: self.clone(),
             connect: Arc::new(move |context, senders| {
                 let assignment = context.assignment(senders.len());
-                let outputs = Outputs::<Keyed<K, T>>::new(senders, context.batch_size());
+                let outputs = Outputs::<Keyed<K, T>>::new(senders, context);
                 let exchange = KeyExchange::new(Arc::clone(&key), assignment, outputs);
                 AnyStage::new::<T>(exchange)
             }),
@@ -259,6 +259,23 @@ impl<T: Record> Stream<T> {
         })
     }
 
+    /// Adds the head of a loop: input 0 is this stream, input 1 is what comes back.
+    pub(crate) fn head(
+        &self,
+        uid: String,
+        make: impl Fn(&mut TaskContext, AnyStage) -> Result<Vec<AnyStage>> + Send + Sync + 'static,
+    ) -> Self {
+        let make = Make::Operator(Arc::new(make));
+        let node = add_node::<T>(&self.graph, Some(uid), "loop", make);
+        self.flow_to(node, 0, Routing::Forward);
+        Self::of(&self.graph, node)
+    }
+
+    /// Sends this stream back to the head of its loop.
+    pub(crate) fn feed_back(&self, head: &Self) {
+        self.flow_to(head.from[0], 1, Routing::Feedback);
+    }
+
     /// Adds an operator with one input, this stream.
     fn operator<U: Record>(
         &self,
@@ -276,24 +293,24 @@ impl<T: Record> Stream<T> {
     fn flow_to(&self, to: NodeId, port: usize, routing: Routing) {
         let connect: Arc<Connect> = match routing {
             Routing::Broadcast => Arc::new(|context, senders| {
-                let outputs = Outputs::<T>::new(senders, context.batch_size());
+                let outputs = Outputs::<T>::new(senders, context);
                 AnyStage::new::<T>(BroadcastExchange(outputs))
             }),
-            Routing::Forward | Routing::Keyed => Arc::new(|context, senders| {
-                let outputs = Outputs::<T>::new(senders, context.batch_size());
-                AnyStage::new::<T>(RoundRobinExchange::new(outputs, context.subtask))
-            }),
+            Routing::Forward | Routing::Feedback | Routing::Keyed => {
+                Arc::new(|context, senders| {
+                    let outputs = Outputs::<T>::new(senders, context);
+                    AnyStage::new::<T>(RoundRobinExchange::new(outputs, context.subtask))
+                })
+            }
         };
-        let receive = |stage: AnyStage| Box::new(TypedPort::<T>(stage.typed())) as _;
-        add_edges(
-            self.graph.borrow_mut(),
-            &self.from,
+        let edge = EdgeTo {
             to,
             port,
             routing,
-            &connect,
-            receive,
-        );
+            connect,
+            receive: |stage| Box::new(TypedPort::<T>::new(stage.typed())),
+        };
+        add_edges::<T>(self.graph.borrow_mut(), &self.from, &edge);
     }
 }
 
@@ -384,19 +401,16 @@ impl<K: Key, T: Record> KeyedStream<K, T> {
     }
 
     fn flow_to(&self, to: NodeId, port: usize) {
-        let receive = |stage: AnyStage| Box::new(TypedPort::<Keyed<K, T>>(stage.typed())) as _;
-        let from = &self.stream.from;
-        let mut graph = self.stream.graph.borrow_mut();
-        graph.nodes[to].grouping = Some(K::GROUPING);
-        add_edges(
-            graph,
-            from,
+        let edge = EdgeTo {
             to,
             port,
-            Routing::Keyed,
-            &self.connect,
-            receive,
-        );
+            routing: Routing::Keyed,
+            connect: Arc::clone(&self.connect),
+            receive: |stage| Box::new(TypedPort::<Keyed<K, T>>::new(stage.typed())),
+        };
+        let mut graph = self.stream.graph.borrow_mut();
+        graph.nodes[to].grouping = Some(K::GROUPING);
+        add_edges::<T>(graph, &self.stream.from, &edge);
     }
 }
 
@@ -424,21 +438,25 @@ fn add_node<Out: Record>(
     nodes.len() - 1
 }
 
-fn add_edges(
-    mut graph: RefMut<'_, Graph>,
-    from: &[NodeId],
+/// Adds an edge for each of several producers of `T`.
+fn add_edges<T: Record>(mut graph: RefMut<'_, Graph>, from: &[NodeId], like: &EdgeTo) {
+    graph.edges.extend(from.iter().map(|&from| Edge {
+        from,
+        to: like.to,
+        port: like.port,
+        routing: like.routing,
+        connect: Arc::clone(&like.connect),
+        receive: like.receive,
+        schema: in_flight::schema::<T>,
+        replay: in_flight::replay::<T>,
+    }));
+}
+
+/// An edge but for its producer.
+struct EdgeTo {
     to: NodeId,
     port: usize,
     routing: Routing,
-    connect: &Arc<Connect>,
-    receive: fn(AnyStage) -> Box<dyn crate::stage::Port>,
-) {
-    graph.edges.extend(from.iter().map(|&from| Edge {
-        from,
-        to,
-        port,
-        routing,
-        connect: Arc::clone(connect),
-        receive,
-    }));
+    connect: Arc<Connect>,
+    receive: fn(AnyStage) -> Box<dyn Port>,
 }

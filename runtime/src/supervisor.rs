@@ -2,16 +2,18 @@
 
 use std::{sync::Arc, time::Duration};
 
+use cutwater_barrier::Generation;
 use cutwater_storage::{CheckpointStore, Options, SharedBlobs};
 use tokio::sync::mpsc;
 
 use crate::{
-    Error, ErrorKind, Guarantee, Outcome, Restore, Result, Settings,
+    Error, ErrorKind, Guarantee, Outcome, Result, Settings,
     clock::Clock,
     error::store_error,
     execution::{self, Ended},
     graph::{Graph, Make},
     handle::{Command, Shared},
+    metrics::Metrics,
     observe::{Moment, State},
 };
 
@@ -27,8 +29,9 @@ pub(crate) struct Supervisor {
 
 /// What the attempts of a job tell the next one.
 pub(crate) struct History {
-    /// Whether this process has completed a checkpoint, so that only the latest is right to restore.
-    pub(crate) has_completed: bool,
+    /// The first attempt of this process. What it or a later one completed is what to go on from,
+    /// whatever the job was started from.
+    pub(crate) first: Option<Generation>,
     /// Failed attempts since the last completed checkpoint.
     pub(crate) failures: u32,
     pub(crate) restarts: u32,
@@ -69,7 +72,7 @@ impl Supervisor {
 
     async fn attempts(&self, commands: &mut mpsc::UnboundedReceiver<Command>) -> Result<Outcome> {
         let mut history = History {
-            has_completed: false,
+            first: None,
             failures: 0,
             restarts: 0,
         };
@@ -109,6 +112,7 @@ impl Supervisor {
                 "the attempt failed; restarting from the latest completed checkpoint"
             );
             history.restarts += 1;
+            Metrics::of(&self.job).restarted();
             self.shared.update(|status| {
                 status.state = State::Restarting;
                 status.restarts = history.restarts;
@@ -128,18 +132,12 @@ impl Supervisor {
         let store = CheckpointStore::open(self.blobs.clone(), options)
             .await
             .map_err(store_error("could not be opened"))?;
-        let restore = if history.has_completed {
-            Restore::Latest
-        } else {
-            self.settings.restore
-        };
         let setup = execution::Setup {
             job: &self.job,
             graph: &self.graph,
             settings: &self.settings,
             shared: &self.shared,
             clock: self.clock,
-            restore,
         };
         let ended = execution::run(setup, store, history, commands).await;
         if let Err(error) = &ended {

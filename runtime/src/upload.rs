@@ -15,10 +15,15 @@ use cutwater_barrier::{
 };
 use cutwater_sink_2pc::Prepared;
 use cutwater_state::{NewFile, SnapshotTask};
-use cutwater_storage::{KeyedHandle, Subtask};
+use cutwater_storage::{ChannelState, InFlight, KeyedHandle, Subtask};
 
 use crate::{
-    BoxError, Error, ErrorKind, Result, attempt::Attempt, stage::OperatorSnapshot, task::Report,
+    BoxError, Error, ErrorKind, Result,
+    attempt::Attempt,
+    in_flight::{self, Captured},
+    part::Part,
+    stage::OperatorSnapshot,
+    task::{InputChannel, Report},
 };
 
 /// What a task reports to the coordinator: for each of its operators what the metadata will say.
@@ -26,6 +31,8 @@ use crate::{
 pub(crate) struct TaskPart {
     pub(crate) subtask: u16,
     pub(crate) operators: Vec<(String, Subtask)>,
+    /// Where the records are that were in flight to the subtask.
+    pub(crate) in_flight: Option<ChannelState>,
     /// For each sink what its writer holds back, for the committer.
     pub(crate) prepared: Vec<(String, Vec<Prepared>)>,
 }
@@ -35,12 +42,19 @@ pub(crate) struct Uploads {
     attempt: Arc<Attempt>,
     task: TaskId,
     subtask: u16,
+    channels: Arc<[InputChannel]>,
     running: Vec<(CheckpointId, Arc<AtomicBool>)>,
 }
 
 impl Uploads {
-    pub(crate) fn new(attempt: &Arc<Attempt>, task: TaskId, subtask: u16) -> Self {
+    pub(crate) fn new(
+        attempt: &Arc<Attempt>,
+        task: TaskId,
+        subtask: u16,
+        channels: Arc<[InputChannel]>,
+    ) -> Self {
         Self {
+            channels,
             attempt: Arc::clone(attempt),
             task,
             subtask,
@@ -48,30 +62,27 @@ impl Uploads {
         }
     }
 
-    /// Writes the operators' snapshots on another thread, and then acknowledges or declines.
-    pub(crate) fn start(
-        &mut self,
-        checkpoint: CheckpointId,
-        operators: Vec<OperatorSnapshot>,
-        stats: TaskStats,
-    ) {
+    /// Writes a task's part on another thread, and then acknowledges or declines.
+    pub(crate) fn start(&mut self, part: Part, stats: TaskStats) {
         self.running
             .retain(|(_, is_over)| Arc::strong_count(is_over) > 1);
+        let checkpoint = part.barrier.checkpoint;
         let is_cancelled = Arc::new(AtomicBool::new(false));
         self.running.push((checkpoint, Arc::clone(&is_cancelled)));
         let upload = Upload {
             attempt: Arc::clone(&self.attempt),
             checkpoint,
             subtask: self.subtask,
+            channels: Arc::clone(&self.channels),
             is_cancelled,
         };
         let task = self.task;
         self.attempt.tokio.spawn_blocking(move || {
             let attempt = Arc::clone(&upload.attempt);
-            let report = match upload.run(operators, stats) {
+            let report = match upload.run(part, stats) {
                 Ok((part, stats)) => Report::Acked {
                     checkpoint,
-                    part,
+                    part: Box::new(part),
                     stats,
                 },
                 Err(error) => Report::Declined {
@@ -96,25 +107,27 @@ impl Uploads {
     }
 }
 
+#[derive(Clone)]
 struct Upload {
     attempt: Arc<Attempt>,
     checkpoint: CheckpointId,
     subtask: u16,
+    channels: Arc<[InputChannel]>,
     is_cancelled: Arc<AtomicBool>,
 }
 
 impl Upload {
-    fn run(
-        self,
-        operators: Vec<OperatorSnapshot>,
-        mut stats: TaskStats,
-    ) -> Result<(TaskPart, TaskStats)> {
+    fn run(self, taken: Part, mut stats: TaskStats) -> Result<(TaskPart, TaskStats)> {
         let started = self.attempt.clock.now();
         let mut part = TaskPart {
             subtask: self.subtask,
             ..TaskPart::default()
         };
-        for mut snapshot in operators {
+        // Beside the states: both mostly wait for the store.
+        let (this, captured) = (self.clone(), taken.in_flight);
+        let in_flight = move || this.write_in_flight(captured);
+        let in_flight = self.attempt.tokio.spawn_blocking(in_flight);
+        for mut snapshot in taken.operators {
             let uid = snapshot.uid.clone();
             let prepared = mem::take(&mut snapshot.prepared);
             let written = self.write(snapshot).map_err(|error| {
@@ -129,9 +142,23 @@ impl Upload {
             }
             part.operators.push((uid, written));
         }
+        part.in_flight = match self.attempt.tokio.block_on(in_flight) {
+            Ok(written) => written,
+            Err(panicked) => Err(panicked.into()),
+        }
+        .map_err(|error| {
+            let message = format!(
+                "the records in flight to subtask {} could not be written for checkpoint {}",
+                self.subtask, self.checkpoint
+            );
+            Error::new(ErrorKind::Failed, message).with_source(error)
+        })?;
+        stats.sync = taken.sync;
         stats.async_ = self.attempt.clock.now() - started;
+        stats.bytes_in_flight = part.in_flight.iter().map(|state| state.file.length).sum();
         // Memory state is written whole, so all of it is new.
         stats.bytes_full = part.operators.iter().map(|(_, part)| part.bytes()).sum();
+        stats.bytes_full += stats.bytes_in_flight;
         stats.bytes_written = stats.bytes_full;
         for (_, operator) in &mut part.operators {
             // The task's times, next to the bytes of the operator.
@@ -148,29 +175,61 @@ impl Upload {
             part.keyed.push(self.write_keyed(&snapshot.uid, task)?);
         }
         part.operator_state = snapshot.operator.into();
+        part.pieces = snapshot.pieces.into_iter().map(Into::into).collect();
         part.source = snapshot.splits.unwrap_or_default().into();
         Ok(part)
     }
 
     fn write_keyed(&self, uid: &str, task: SnapshotTask) -> Result<KeyedHandle, BoxError> {
-        let mut files = Vec::new();
-        let mut store = |file: NewFile| -> Result<(), BoxError> {
-            if self.is_cancelled.load(Ordering::Relaxed) {
-                return Err("the checkpoint was given up meanwhile".into());
-            }
-            let NewFile { name, bytes, .. } = file;
-            let stored = self
-                .attempt
-                .files
-                .store(self.checkpoint, uid, self.subtask, &name, bytes);
-            files.push(self.attempt.tokio.block_on(stored)?);
-            Ok(())
+        let files = &self.attempt.files;
+        let mut handle = files.handle(self.checkpoint, uid, self.subtask);
+        let snapshot = task.run(&mut |file: NewFile| {
+            self.check()?;
+            let stored = handle.store(&file.name, file.bytes);
+            Ok(self.attempt.tokio.block_on(stored)?)
+        })?;
+        Ok(handle.finish([snapshot.groups], snapshot.manifest))
+    }
+
+    fn write_in_flight(
+        &self,
+        mut captured: Vec<(usize, Box<dyn Captured>)>,
+    ) -> Result<Option<ChannelState>, BoxError> {
+        let Some(&(first, _)) = captured.first() else {
+            return Ok(None);
         };
-        let snapshot = task.run(&mut store)?;
-        Ok(KeyedHandle::new(
-            vec![snapshot.groups],
-            snapshot.manifest,
-            files,
-        ))
+        let graph = &self.attempt.graph;
+        let receiver = graph.name_of_node(graph.edges[self.channels[first].edge].to);
+        let mut writer = self
+            .attempt
+            .files
+            .channel_state(self.checkpoint, &receiver, self.subtask);
+        // Of each channel in order, as it is stable.
+        captured.sort_by_key(|&(channel, _)| channel);
+        for batches in captured.chunk_by(|(a, _), (b, _)| a == b) {
+            self.check()?;
+            let InputChannel { edge, from, .. } = self.channels[batches[0].0];
+            let records = batches.iter().map(|(_, batch)| batch.records()).sum();
+            writer.channel(InFlight::new(
+                graph.name_of(edge),
+                (graph.edges[edge].schema)(),
+                from,
+                self.subtask,
+                records,
+            ));
+            let mut bytes = vec![in_flight::VERSION];
+            for (_, batch) in batches {
+                batch.encode(&mut bytes)?;
+            }
+            self.attempt.tokio.block_on(writer.write(bytes))?;
+        }
+        Ok(self.attempt.tokio.block_on(writer.finish())?)
+    }
+
+    fn check(&self) -> Result<(), BoxError> {
+        if self.is_cancelled.load(Ordering::Relaxed) {
+            return Err("the checkpoint was given up meanwhile".into());
+        }
+        Ok(())
     }
 }

@@ -73,6 +73,20 @@ impl Prepared {
     }
 }
 
+/// From the pair as which checkpoint storage keeps it.
+impl<T: Into<Vec<u8>>> From<(CheckpointId, T)> for Prepared {
+    fn from((checkpoint, token): (CheckpointId, T)) -> Self {
+        Self::new(checkpoint, token)
+    }
+}
+
+/// Into the pair as which checkpoint storage keeps it.
+impl From<Prepared> for (CheckpointId, Vec<u8>) {
+    fn from(prepared: Prepared) -> Self {
+        (prepared.checkpoint, prepared.token)
+    }
+}
+
 /// What is known about a transaction after asking for its commit. Silence is not a "no".
 #[derive(Clone, Debug)]
 #[expect(

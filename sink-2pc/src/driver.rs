@@ -1,5 +1,7 @@
 //! The few lines between the machine and a committer, for any executor.
 
+use std::time::Duration;
+
 use cutwater_barrier::{CheckpointId, Time};
 
 use crate::{
@@ -48,6 +50,17 @@ pub enum Notice {
     },
     /// As [`Effect::Failed`]: stop the job.
     Failed(Failure),
+}
+
+/// What [`Driver::settle`] has come to.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct Settled {
+    /// The newest checkpoint that became [`Notice::AllCommitted`].
+    pub committed: Option<CheckpointId>,
+    /// Transactions prepared for checkpoints before this one are [`Notice::Released`]: tell the writers,
+    /// if the sink uses ids again.
+    pub released: Option<CheckpointId>,
 }
 
 impl<C: Committer> Driver<C> {
@@ -104,6 +117,39 @@ impl<C: Committer> Driver<C> {
     /// The machine, to ask it things.
     pub fn machine(&self) -> &Machine {
         &self.machine
+    }
+
+    /// Makes calls until everything decided is confirmed: after [`open`](Self::open) until writers may
+    /// open, after [`Event::Completed`] until that checkpoint is committed. For an engine that has
+    /// nothing better to do meanwhile; `sleep` waits until a call that failed is due again.
+    ///
+    /// # Errors
+    ///
+    /// As [`Notice::Failed`]: stop the job.
+    ///
+    /// # Panics
+    ///
+    /// If called again after a failure, when nothing can settle any more.
+    pub async fn settle(
+        &mut self,
+        clock: &(impl Fn() -> Time + Sync),
+        sleep: impl AsyncFn(Duration),
+    ) -> Result<Settled, Failure> {
+        let mut settled = Settled::default();
+        loop {
+            match self.advance(clock).await? {
+                Some(Notice::Ready) => {}
+                Some(Notice::AllCommitted(checkpoint)) => settled.committed = Some(checkpoint),
+                Some(Notice::Released { before }) => settled.released = Some(before),
+                Some(Notice::Failed(failure)) => return Err(failure),
+                None if self.machine.is_settled() => return Ok(settled),
+                None => {
+                    let due = self.deadline();
+                    let at = due.expect("without a failure, what is unsettled is due some time");
+                    sleep(at - clock()).await;
+                }
+            }
+        }
     }
 
     /// Makes calls until there is something to tell, or until none is due: then `None`.

@@ -120,9 +120,15 @@ impl CommitterContext {
             restored: Vec::new(),
         }
     }
+
+    /// The same with all pieces of writer state in the restored checkpoint.
+    #[must_use]
+    pub fn with_restored(self, restored: Vec<Vec<u8>>) -> Self {
+        Self { restored, ..self }
+    }
 }
 
-/// How much becomes visible in one step. Both are exactly-once in the end.
+/// How much becomes visible in one step, and when. All are exactly-once in the end.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[expect(
     clippy::exhaustive_enums,
@@ -136,6 +142,9 @@ pub enum Guarantee {
     /// One step per transaction: between two of them a reader sees part of a checkpoint.
     /// [`Committer::commit`] gets whatever is due.
     AtomicPerTransaction,
+    /// No step at all: each row is visible as soon as it is written, which may be before a checkpoint
+    /// covers it. Written again after a crash, it stays as it is ([`upsert`](crate::upsert)).
+    Idempotent,
 }
 
 impl fmt::Display for Guarantee {
@@ -144,6 +153,9 @@ impl fmt::Display for Guarantee {
             Self::AtomicPerCheckpoint => "exactly-once, each checkpoint visible in one step",
             Self::AtomicPerTransaction => {
                 "exactly-once, the transactions of a checkpoint become visible one by one"
+            }
+            Self::Idempotent => {
+                "exactly-once by idempotence, rows are visible before their checkpoint is complete"
             }
         })
     }

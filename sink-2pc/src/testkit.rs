@@ -19,13 +19,17 @@
 //! testkit::conforms(MemoryTarget::new);
 //! ```
 //!
+//! A table of [upserts](crate::upsert) has an exam of its own, [`upsert_conforms`].
+//!
 //! Exempt from semver: a new check may fail a sink that passed before.
 
 mod block_on;
 mod checks;
 mod memory;
+mod memory_table;
 mod report;
 mod rig;
+mod upsert;
 mod watched;
 mod windows;
 
@@ -33,7 +37,9 @@ use std::future::Future;
 
 pub use self::block_on::block_on;
 pub use self::memory::{MemoryCommitter, MemorySink, MemoryTarget, MemoryWriter};
+pub use self::memory_table::MemoryTable;
 pub use self::report::{Check, Report};
+pub use self::upsert::{UpsertExam, examine_upsert, upsert_conforms};
 use crate::Sink;
 
 /// An external system with a sink on it, as the kit needs it: fresh, and read from outside.

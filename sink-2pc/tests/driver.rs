@@ -1,6 +1,7 @@
 //! The driver on a plain thread, against the reference sink.
 
 use std::{
+    cell::RefCell,
     future::{Future, pending},
     pin::pin,
     sync::{
@@ -8,12 +9,13 @@ use std::{
         atomic::{AtomicU64, Ordering},
     },
     task::{Context, Poll, Waker},
+    time::Duration,
 };
 
 use cutwater_barrier::{CheckpointId, Generation, Time};
 use cutwater_sink_2pc::{
-    Committer, CommitterContext, Driver, Event, Failure, Flushed, Guarantee, Input, Machine,
-    MachineError, Notice, Prepared, Result, Retry, Sink, Verdict, Writer, WriterContext,
+    Committer, CommitterContext, Driver, Error, Event, Failure, Flushed, Guarantee, Input, Machine,
+    MachineError, Notice, Prepared, Result, Retry, Settled, Sink, Verdict, Writer, WriterContext,
     testkit::{MemoryTarget, Target, block_on},
 };
 
@@ -197,10 +199,114 @@ fn committer_without_a_verdict_for_each_is_an_error() {
     assert_eq!(driver.machine().pending().count(), 1);
 }
 
+/// A committer that says no so many times before it commits.
+struct Reluctant<C> {
+    inner: C,
+    refusals: u32,
+}
+
+impl<C: Committer> Committer for Reluctant<C> {
+    async fn commit(&mut self, prepared: &[Prepared]) -> Vec<Verdict> {
+        match self.refusals.checked_sub(1) {
+            None => self.inner.commit(prepared).await,
+            Some(left) => {
+                self.refusals = left;
+                let error = Error::new("committing", "not now");
+                vec![Verdict::NotCommitted(error); prepared.len()]
+            }
+        }
+    }
+
+    async fn probe(&mut self, prepared: &[Prepared]) -> Vec<Verdict> {
+        self.inner.probe(prepared).await
+    }
+
+    async fn abort(&mut self, prepared: &[Prepared]) -> Result<()> {
+        self.inner.abort(prepared).await
+    }
+
+    async fn fence(&mut self, generation: Generation) -> Result<()> {
+        self.inner.fence(generation).await
+    }
+
+    async fn sweep(&mut self) -> Result<()> {
+        self.inner.sweep().await
+    }
+}
+
+#[test]
+fn settling_commits_fences_and_sweeps_and_waits_out_a_target_that_says_no() {
+    let target = MemoryTarget::new();
+    let restored = Some((CheckpointId::new(1), prepare(&target).prepared));
+    let reluctant = Reluctant {
+        inner: committer(&target),
+        refusals: 3,
+    };
+    let guarantee = Guarantee::AtomicPerTransaction;
+    let machine = Machine::new(Generation::new(2), guarantee, Retry::default(), restored);
+    let mut driver = Driver::new(machine, reluctant);
+    let now = AtomicU64::new(5);
+    let clock = || Time::from_millis(now.load(Ordering::Relaxed));
+    let slept = RefCell::new(Vec::new());
+    let sleep = async |wait: Duration| {
+        let millis = wait.as_millis() as u64;
+        now.fetch_add(millis, Ordering::Relaxed);
+        slept.borrow_mut().push(millis);
+    };
+    let settled = block_on(driver.settle(&clock, sleep)).unwrap();
+    assert_eq!(settled.committed, Some(CheckpointId::new(1)));
+    assert_eq!(slept.take(), [100, 200, 400]);
+    assert_eq!(target.rows(), [1, 2]);
+    assert!(driver.machine().is_settled(), "writers may open");
+
+    // With nothing to do it returns at once; ids are released when a checkpoint without them is complete.
+    let settled = block_on(driver.settle(&clock, sleep)).unwrap();
+    assert_eq!(settled, Settled::default());
+    let next = CheckpointId::new(2);
+    assert_eq!(driver.seal(next), []);
+    driver.handle(clock(), Event::Completed(next)).unwrap();
+    let settled = block_on(driver.settle(&clock, sleep)).unwrap();
+    assert_eq!(
+        (settled.committed, settled.released),
+        (Some(next), Some(next))
+    );
+}
+
+#[test]
+fn settling_ends_with_the_reason_when_it_cannot_go_on() {
+    let no_sleep = async |_| panic!("nothing is tried again");
+    let target = MemoryTarget::new();
+    let flushed = prepare(&target);
+    target.time_out();
+    let mut driver = restored(&target, flushed);
+    let failure = block_on(driver.settle(&|| Time::ZERO, no_sleep)).unwrap_err();
+    assert!(matches!(failure, Failure::Lost { .. }), "{failure}");
+
+    let named = vec![Prepared::new(CheckpointId::new(1), vec![1])];
+    let restored = Some((CheckpointId::new(1), named));
+    let guarantee = Guarantee::AtomicPerTransaction;
+    let machine = Machine::new(generation(), guarantee, Retry::default(), restored);
+    let mut driver = Driver::new(machine, Careless);
+    let failure = block_on(driver.settle(&|| Time::ZERO, no_sleep)).unwrap_err();
+    assert!(
+        matches!(failure, Failure::Broken(MachineError::WrongReply(_))),
+        "{failure}"
+    );
+}
+
+/// A transaction crosses to checkpoint storage and back as a pair.
+#[test]
+fn a_transaction_is_the_same_after_it_was_stored() {
+    let prepared = Prepared::new(CheckpointId::new(7), vec![1, 2]);
+    let stored: (CheckpointId, Vec<u8>) = prepared.clone().into();
+    assert_eq!(Prepared::from(stored), prepared);
+}
+
 /// An engine spawns this on its runtime.
 #[test]
 fn advance_is_a_send_future() {
     fn is_send(_: impl Send) {}
     let clock = || Time::ZERO;
     is_send(Driver::new(machine(), Careless).advance(&clock));
+    is_send(Driver::new(machine(), Careless).settle(&clock, async |_| {}));
 }

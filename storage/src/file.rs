@@ -8,6 +8,10 @@
 //! A small file is not an object of its own: its bytes are in its `FileRef`. With checkpoints every
 //! few milliseconds of small state, the time goes into making objects durable, one by one.
 
+mod handle;
+
+pub use handle::{HandleReader, HandleWriter};
+
 use std::ops::Range;
 
 use bytes::{Bytes, BytesMut};
@@ -15,8 +19,7 @@ use cutwater_barrier::{CheckpointId, Generation};
 use xxhash_rust::xxh64::xxh64;
 
 use crate::{
-    Blobs, Error, ErrorKind, KeyedHandle, Result, SharedBlobs, SharedUpload, Upload, layout,
-    nonce::Nonces,
+    Blobs, Error, ErrorKind, Result, SharedBlobs, SharedUpload, Upload, layout, nonce::Nonces,
 };
 
 /// A file that a checkpoint names: what it is, where it is, and how to know it is intact.
@@ -170,45 +173,12 @@ impl StateFiles {
         writer.finish().await
     }
 
-    /// What reads the files of `handle` by their names, as a state backend asks for them.
-    pub fn reader(&self, handle: &KeyedHandle) -> HandleReader {
-        HandleReader {
-            blobs: self.blobs.clone(),
-            files: handle.files.clone(),
-        }
-    }
-
     /// The bytes `range` of `file`, verified. See [`CheckpointStore::read`](crate::CheckpointStore::read).
     ///
     /// # Errors
     ///
     /// `Corrupt` naming the object and the offset of the block.
     pub async fn read(&self, file: &FileRef, range: Range<u64>) -> Result<Bytes> {
-        read(&self.blobs, file, range).await
-    }
-}
-
-/// Reads the files of one handle, whichever generation wrote them.
-#[derive(Clone, Debug)]
-pub struct HandleReader {
-    blobs: SharedBlobs,
-    files: Vec<FileRef>,
-}
-
-impl HandleReader {
-    /// The bytes `range` of the file that its writer called `name`, verified.
-    ///
-    /// # Errors
-    ///
-    /// `Corrupt` naming the object and the offset of the block, or if the handle names no such file.
-    pub async fn read(&self, name: &str, range: Range<u64>) -> Result<Bytes> {
-        let Some(file) = self.files.iter().find(|file| file.name == name) else {
-            let object = format!("state file {name}");
-            return Err(Error::corrupt(
-                object,
-                "is not named by the checkpoint's metadata",
-            ));
-        };
         read(&self.blobs, file, range).await
     }
 }

@@ -9,7 +9,7 @@
 //!
 //! ```
 //! use cutwater_storage::{
-//!     CheckpointStore, ErrorKind, KeyedHandle, LocalBlobs, Metadata, Operator, Options, Subtask,
+//!     CheckpointStore, ErrorKind, LocalBlobs, Metadata, Operator, Options, Subtask,
 //! };
 //! use cutwater_barrier::Kind;
 //! use cutwater_keygroups::{Assignment, Grouping, MaxParallelism};
@@ -22,9 +22,9 @@
 //!
 //! // A task writes its state ...
 //! let assignment = Assignment::contiguous(1, MaxParallelism::new(128).unwrap()).unwrap();
-//! let file = store.files()?.store(term.first, "totals", 0, "keyed", "alice 950, bob 280").await?;
-//! let groups = assignment.range(0).into_iter().collect();
-//! let handle = KeyedHandle::new(groups, "manifest", vec![file]);
+//! let mut handle = store.files()?.handle(term.first, "totals", 0);
+//! handle.store("keyed", "alice 950, bob 280").await?;
+//! let handle = handle.finish(assignment.range(0), "manifest");
 //!
 //! // ... and the coordinator makes it a checkpoint.
 //! let mut subtask = Subtask::default();
@@ -32,7 +32,7 @@
 //! let mut operator = Operator::keyed("running totals", &assignment, Grouping::Xxh64);
 //! operator.subtasks.push(subtask);
 //! let mut metadata = Metadata::new("bank", term.first, term.generation, Kind::Checkpoint);
-//! metadata.operators.insert("totals".to_owned(), operator);
+//! metadata.add("totals", operator);
 //! store.complete(&metadata).await?;
 //! store.check_leading().await?; // and now the sinks commit
 //! store.committed(term.first).await?;
@@ -40,9 +40,9 @@
 //! // Another process takes over, and reads it.
 //! let mut successor = CheckpointStore::open(LocalBlobs::open(directory)?, Options::default()).await?;
 //! successor.take_over().await?;
-//! let restored = successor.load_latest().await?.expect("completed above");
-//! let handle = &restored.operators["totals"].subtasks[0].keyed[0];
-//! assert_eq!(successor.files()?.reader(handle).read("keyed", 6..9).await?, "950");
+//! let old = successor.restore_latest().await?;
+//! let handle = &old.subtasks("totals")[0].keyed[0];
+//! assert_eq!(old.files().reader(handle).read("keyed", 6..9).await?, "950");
 //!
 //! // The first one is fenced.
 //! assert!(matches!(store.check_leading().await.unwrap_err().kind(), ErrorKind::Fenced { .. }));
@@ -73,7 +73,13 @@ pub use blobs::{
 #[cfg(feature = "opendal")]
 pub use blobs::{OpendalBlobs, OpendalUpload};
 pub use error::{Error, ErrorKind, Result};
-pub use file::{Content, FileRef, HandleReader, StateFileWriter, StateFiles};
+pub use file::{Content, FileRef, HandleReader, HandleWriter, StateFileWriter, StateFiles};
 pub use log::Completed;
-pub use metadata::{KeyedHandle, Metadata, Operator, PreparedTransaction, Subtask};
-pub use store::{CheckpointStore, Deleted, Fate, Leadership, Options, Pin, Term, Verified};
+pub use metadata::{
+    ChannelState, ChannelStateWriter, InFlight, KeyedHandle, Metadata, Operator,
+    PreparedTransaction, Subtask, TaskReport,
+};
+pub use store::{
+    CheckpointStore, Deleted, Fate, Leadership, OldKeyed, Options, Pin, RestorePoint, Term,
+    Verified,
+};

@@ -3,14 +3,21 @@
 //! The types here are what a driver fills in and reads; `wire.rs` is their stored form. Bytes of other
 //! crates (a backend's manifest, a source's positions, a sink's token) are opaque to this one.
 
+mod in_flight;
 #[cfg(test)]
 mod tests;
 mod wire;
 
+pub use self::in_flight::{ChannelState, ChannelStateWriter, InFlight};
+
 use std::{collections::BTreeMap, time::Duration};
 
 use bytes::Bytes;
-use cutwater_barrier::{CheckpointId, Generation, Kind, stats::TaskStats};
+use cutwater_barrier::{
+    CheckpointId, Generation, Kind, Mode,
+    coordinate::{Decision, TaskId},
+    stats::TaskStats,
+};
 use cutwater_keygroups::{Assignment, Grouping, KeyGroupRange, MaxParallelism};
 
 use crate::FileRef;
@@ -28,12 +35,32 @@ pub struct Metadata {
     /// Whose it is, which decides how long it is kept: retention drops a checkpoint, a savepoint only
     /// its user.
     pub kind: Kind,
+    /// How it was cut, as its barrier said when it was triggered.
+    pub mode: Mode,
     /// When it was triggered, in milliseconds since 1970 of the coordinator's clock.
     pub triggered_at_unix_ms: u64,
     /// From the trigger to the last acknowledgement.
     pub duration: Duration,
     /// The operators that have state, by uid.
     pub operators: BTreeMap<String, Operator>,
+    /// The records that its barriers overtook or that were in a loop, by receiving subtask; empty for
+    /// an aligned checkpoint without loops. Beside the operators, as an edge may end at an operator
+    /// that has no state and so no uid (CASES B11).
+    pub channels: Vec<ChannelState>,
+    /// What the checkpoint cost each task, also those of which nothing else is in here.
+    pub tasks: Vec<TaskReport>,
+}
+
+/// What a checkpoint cost one task.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct TaskReport {
+    /// Which one, for people: its operators and its subtask.
+    pub name: String,
+    /// From the trigger to its acknowledgement, on the coordinator's clock.
+    pub took: Duration,
+    /// What it measured itself. Times are stored in microseconds.
+    pub statistics: TaskStats,
 }
 
 /// One operator in a checkpoint.
@@ -70,6 +97,9 @@ pub struct Subtask {
     pub keyed: Vec<KeyedHandle>,
     /// Its operator state, opaque; empty if it has none.
     pub operator_state: Bytes,
+    /// Opaque pieces of state which a restore deals out anew, each to exactly one subtask: what the
+    /// writer of a sink hands to its successors.
+    pub pieces: Vec<Bytes>,
     /// Its splits and their positions, opaque; empty if it is not of a source.
     pub source: Bytes,
     /// How long its part took, and how large it was. Times are stored in microseconds.
@@ -111,10 +141,42 @@ impl Metadata {
             checkpoint,
             generation,
             kind,
+            mode: Mode::Aligned,
             triggered_at_unix_ms: 0,
             duration: Duration::ZERO,
             operators: BTreeMap::new(),
+            channels: Vec::new(),
+            tasks: Vec::new(),
         }
+    }
+
+    /// The checkpoint that the coordinator decides, without any operator yet: its id, kind, mode,
+    /// duration, and what it cost each task, which `name` names. When it was triggered by the calendar,
+    /// only the driver knows.
+    pub fn decided<R>(
+        job: impl Into<String>,
+        decision: &Decision<R>,
+        name: impl Fn(TaskId) -> String,
+    ) -> Self {
+        let barrier = decision.barrier;
+        let tasks = decision.stats.tasks.iter().map(|acked| TaskReport {
+            name: name(acked.task),
+            took: acked.at - barrier.triggered_at,
+            statistics: acked.stats,
+        });
+        Self {
+            mode: barrier.mode,
+            duration: decision.stats.duration(),
+            tasks: tasks.collect(),
+            ..Self::new(job, barrier.checkpoint, decision.generation, barrier.kind)
+        }
+    }
+
+    /// Adds the operator `uid`, or replaces what was added by that name.
+    pub fn add(&mut self, uid: impl Into<String>, operator: Operator) -> &mut Operator {
+        let uid = uid.into();
+        self.operators.remove(&uid);
+        self.operators.entry(uid).or_insert(operator)
     }
 
     /// Every subtask, with the uid of its operator and its index.
@@ -133,9 +195,19 @@ impl Metadata {
 
     /// Every file it names.
     pub fn files(&self) -> impl Iterator<Item = &FileRef> {
-        self.subtasks()
-            .flat_map(|(_, _, subtask)| &subtask.keyed)
-            .flat_map(|handle| &handle.files)
+        let keyed = self.subtasks().flat_map(|(_, _, subtask)| &subtask.keyed);
+        let channels = self.channels.iter().map(|channels| &channels.file);
+        keyed.flat_map(|handle| &handle.files).chain(channels)
+    }
+
+    /// The records that were on `edge`, each section with the file it is in; nothing if there were none,
+    /// which is no error (CASES B13).
+    pub fn in_flight(&self, edge: &str) -> impl Iterator<Item = (&FileRef, &InFlight)> {
+        let sections = self.channels.iter().flat_map(|channels| {
+            let sections = channels.sections.iter();
+            sections.map(|section| (&channels.file, section))
+        });
+        sections.filter(move |(_, section)| section.edge == edge)
     }
 
     /// Every transaction it holds.
@@ -171,6 +243,26 @@ impl Operator {
             assignment: groups.map(|groups| groups.ranges().to_vec()).collect(),
             ..Self::new(name)
         }
+    }
+
+    /// The same with the state of what runs beside the coordinator.
+    #[must_use]
+    pub fn with_coordinator(self, state: impl Into<Bytes>) -> Self {
+        Self {
+            coordinator: Some(state.into()),
+            ..self
+        }
+    }
+
+    /// Names the transactions of a sink that this checkpoint decides to commit, each with the checkpoint
+    /// it was prepared for: what its committer lists once all reports are in.
+    pub fn set_prepared(
+        &mut self,
+        prepared: impl IntoIterator<Item = impl Into<(CheckpointId, Vec<u8>)>>,
+    ) {
+        let prepared = prepared.into_iter().map(Into::into);
+        let named = prepared.map(|(checkpoint, token)| PreparedTransaction::new(checkpoint, token));
+        self.prepared = named.collect();
     }
 
     /// How many subtasks it ran as.
@@ -214,6 +306,7 @@ impl Subtask {
     /// How many bytes of state it has, wherever they are.
     pub fn bytes(&self) -> u64 {
         let keyed: u64 = self.keyed.iter().map(KeyedHandle::bytes).sum();
-        keyed + (self.operator_state.len() + self.source.len()) as u64
+        let pieces: usize = self.pieces.iter().map(Bytes::len).sum();
+        keyed + (self.operator_state.len() + pieces + self.source.len()) as u64
     }
 }

@@ -1,9 +1,11 @@
 //! The checkpoints of one job: written by whoever leads, read by anybody.
 
+mod commit;
 mod deletion;
 mod leadership;
 mod options;
 mod pin;
+mod restore;
 mod verify;
 
 use std::{
@@ -20,6 +22,7 @@ pub use leadership::{Leadership, Term};
 pub use options::Options;
 pub use pin::Pin;
 use pin::Pins;
+pub use restore::{OldKeyed, RestorePoint};
 pub use verify::Verified;
 
 use crate::{
@@ -40,6 +43,8 @@ use crate::{
 ///    only be carried out.
 /// 3. [`check_leading`](Self::check_leading), then the sinks commit, then [`committed`](Self::committed).
 /// 4. [`apply_retention`](Self::apply_retention), whenever there is time.
+///
+/// An engine that waits for its sinks anyway has 3 and 4 in one: [`carry_out`](Self::carry_out).
 ///
 /// A checkpoint that failed goes to [`discard_failed`](Self::discard_failed) instead of 2 to 4; so
 /// does one whose `complete` returned an error, to learn whether it failed.
@@ -256,23 +261,6 @@ impl CheckpointStore {
         }
     }
 
-    /// Notes that everything prepared up to `checkpoint` is committed. Until then retention keeps it,
-    /// and a recovery commits again.
-    ///
-    /// # Errors
-    ///
-    /// `NotFound` if it is not a completed checkpoint.
-    pub async fn committed(&mut self, checkpoint: CheckpointId) -> Result<()> {
-        let generation = self.term()?.generation;
-        if self.state().committed() >= Some(checkpoint) {
-            return Ok(());
-        }
-        self.get(checkpoint)?;
-        self.log
-            .append(generation, Decision::Committed(checkpoint))
-            .await
-    }
-
     /// The newest checkpoint or savepoint to restore from.
     pub fn latest(&self) -> Option<&Completed> {
         self.state().retained().next_back()
@@ -281,16 +269,6 @@ impl CheckpointStore {
     /// Everything that can be restored from, oldest first.
     pub fn list(&self) -> impl DoubleEndedIterator<Item = &Completed> {
         self.state().retained()
-    }
-
-    /// Completed, and not noted as [`committed`](Self::committed), oldest first.
-    pub fn uncommitted(&self) -> impl Iterator<Item = &Completed> {
-        self.state().uncommitted()
-    }
-
-    /// The newest checkpoint up to which everything is noted as committed.
-    pub fn last_committed(&self) -> Option<CheckpointId> {
-        self.state().committed()
     }
 
     /// The generation that leads, or led last. `None` for a store that was never written to.

@@ -4,7 +4,7 @@ mod support;
 
 use cutwater_barrier::{CheckpointId, Generation, Kind};
 use cutwater_storage::{
-    Blobs, CheckpointStore, ErrorKind,
+    Blobs, BlobsExt, CheckpointStore, ErrorKind,
     testkit::{Call, Failure, FaultyBlobs, MemoryBlobs, On},
 };
 use futures::executor::block_on;
@@ -226,5 +226,52 @@ fn a_log_shorter_than_what_is_kept_is_not_asked_for() {
         }
         assert_eq!(ids(&store).len(), 20);
         assert!(blobs.list("log/").await.unwrap().len() <= 60);
+    });
+}
+
+/// Incremental checkpoints name the same files, and a fault in one is a fault of each of them.
+#[test]
+fn a_file_that_several_checkpoints_name_is_read_once_and_reported_for_each() {
+    block_on(async {
+        let faulty = FaultyBlobs::new(MemoryBlobs::new());
+        let mut options = options();
+        options.keep = 3;
+        let (mut store, _) = lead(faulty.clone(), options).await;
+        let shared = file(&store, 1, "shared").await.unwrap();
+        for id in 1..=3 {
+            let own = file(&store, id, "own").await.unwrap();
+            let metadata = metadata(&store, id, &[shared.clone(), own]);
+            store.complete(&metadata).await.unwrap();
+        }
+        let path = shared.path().unwrap().to_owned();
+        let reads = |calls: Vec<(Call, String)>| {
+            let reads = calls
+                .into_iter()
+                .filter(|(call, of)| *call == Call::GetRange && *of == path);
+            reads.count()
+        };
+        faulty.faults().take_calls();
+        let mut reported = 0;
+        let count = |verified: cutwater_storage::Verified| {
+            verified.result.unwrap();
+            reported += usize::from(verified.object == path);
+        };
+        store.verify(count).await.unwrap();
+        assert_eq!(reported, 3);
+        assert_eq!(
+            reads(faulty.faults().take_calls()),
+            2,
+            "its bytes, and that nothing follows"
+        );
+
+        faulty
+            .inner()
+            .put(&path, "other bytes".into())
+            .await
+            .unwrap();
+        let mut faults = Vec::new();
+        let found = store.verify(|verified| faults.extend(verified.result.err()));
+        found.await.unwrap();
+        assert_eq!(faults.len(), 3);
     });
 }

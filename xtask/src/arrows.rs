@@ -29,6 +29,11 @@ const ALLOWED: &[(&str, &[&str], Outside)] = &[
     ("barrier", &[], NoStd),
     ("keygroups", &[], NoStd),
     ("state", &["barrier", "keygroups"], Crates),
+    (
+        "state/soundness",
+        &["barrier", "keygroups", "state"],
+        Crates,
+    ),
     ("storage", &["barrier", "keygroups"], Crates),
     ("sink-2pc", &["barrier"], Nothing),
     ("connectors/source", &["barrier"], Tokio),
@@ -56,7 +61,15 @@ const ALLOWED: &[(&str, &[&str], Outside)] = &[
         &["barrier", "keygroups", "state", "storage", "sink-2pc"],
         Crates,
     ),
-    ("examples/flights", JOB, Tokio),
+    // Drives what ships as an engine would, on a virtual clock.
+    (
+        "sim",
+        &["barrier", "keygroups", "storage", "sink-2pc"],
+        Crates,
+    ),
+    ("examples/demo", JOB, Tokio),
+    ("examples/flights", SHOWN_JOB, Tokio),
+    ("examples/hailstones", SHOWN_JOB, Tokio),
     ("examples/totals", JOB, Tokio),
     ("xtask", &[], Nothing),
 ];
@@ -71,6 +84,15 @@ const JOB: &[&str] = &[
     "connectors/source",
     "connectors/file",
     "runtime",
+];
+
+/// What a job's program may use that is killed and restarted for show.
+const SHOWN_JOB: &[&str] = &[
+    "keygroups",
+    "state",
+    "connectors/file",
+    "runtime",
+    "examples/demo",
 ];
 
 /// Every arrow that is drawn in a manifest and not in the table.

@@ -22,17 +22,28 @@ pub(crate) fn wait(command: &mut Command) -> Result<(), String> {
     Err(format!("`{}`: {reason}", words.join(" ")))
 }
 
-/// The main job. It stays in the caller's folder, so that `--data` means what the caller sees.
+/// The main job, or with `--loop` the one that has a loop. It stays in the caller's folder, so that
+/// `--data` means what the caller sees.
 pub(crate) fn demo(arguments: &[String]) -> Result<(), String> {
-    let job = [
-        "run",
-        "--release",
-        "--package",
-        "cutwater-example-flights",
-        "--",
-        "demo",
-    ];
-    wait(cargo().args(job).args(arguments))
+    let (package, rest) = example(arguments);
+    let job = ["run", "--release", "--package", package, "--", "demo"];
+    wait(cargo().args(job).args(rest))
+}
+
+/// Which example is meant, and what is left to tell it.
+fn example(arguments: &[String]) -> (&'static str, Vec<&String>) {
+    let is_loop = |argument: &&String| *argument == "--loop";
+    let rest = arguments.iter().filter(|argument| !is_loop(argument));
+    match arguments.iter().any(|argument| is_loop(&argument)) {
+        true => ("cutwater-example-hailstones", rest.collect()),
+        false => ("cutwater-example-flights", rest.collect()),
+    }
+}
+
+/// The simulation of whole jobs, optimised: it is there to run a million of them.
+pub(crate) fn sim(arguments: &[String]) -> Result<(), String> {
+    let sim = ["run", "--release", "--package", "cutwater-sim", "--"];
+    wait(cargo().args(sim).args(arguments))
 }
 
 /// The benchmarks whose package, folder or own name is the first argument; without one, all. What
@@ -77,7 +88,7 @@ fn benches<'a>(workspace: &'a Workspace, chosen: Option<&str>) -> Vec<(&'a str, 
 
 #[cfg(test)]
 mod tests {
-    use super::{Command, Workspace, benches, wait};
+    use super::{Command, Workspace, benches, example, wait};
 
     #[test]
     fn a_program_that_fails_is_named_as_it_was_typed() {
@@ -86,6 +97,17 @@ mod tests {
             gone.starts_with("`no-such-tool --now`: cannot be started: "),
             "{gone}"
         );
+    }
+
+    #[test]
+    fn a_loop_is_another_example_with_the_same_options() {
+        let arguments = ["--seed", "7", "--loop", "--unaligned"].map(str::to_owned);
+        let (package, rest) = example(&arguments);
+        assert_eq!(package, "cutwater-example-hailstones");
+        assert_eq!(rest, ["--seed", "7", "--unaligned"]);
+        let (package, rest) = example(&arguments[..2]);
+        assert_eq!(package, "cutwater-example-flights");
+        assert_eq!(rest, ["--seed", "7"]);
     }
 
     #[test]

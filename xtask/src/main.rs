@@ -11,6 +11,7 @@
 mod arrows;
 mod launch;
 mod manifest;
+mod mutants;
 mod stages;
 mod tidy;
 mod verify;
@@ -23,9 +24,12 @@ use workspace::Workspace;
 const USAGE: &str = "\
 usage: cargo xtask <task>
 
-  demo [ARGS]             run the main job: killed, restarted, compared (--help lists its options)
+  demo [--loop] [ARGS]    run the main job, or one with a loop: killed, restarted, compared
+                          (--unaligned: barriers overtake; --help lists all options)
   test [STAGE…]           everything that must pass, or some stages of it
   bench [NAME [ARGS]]     the benchmarks, of one crate or of one name
+  sim [--seeds N]         whole jobs from seeds, on all cores; --seed S replays one
+  mutants [WORD]          deliberate bugs, each of which some test must catch
   tidy, arrows            these two stages of `test`, which need no build";
 
 fn main() -> ExitCode {
@@ -46,6 +50,8 @@ fn run(arguments: &[String]) -> Result<(), String> {
         ("demo", rest) => launch::demo(rest),
         ("test", rest) => verify::run(&workspace, rest),
         ("bench", rest) => launch::bench(&workspace, rest),
+        ("sim", rest) => launch::sim(rest),
+        ("mutants", rest) => mutants::run(&workspace, rest),
         ("tidy" | "arrows", []) => verify::run(&workspace, arguments),
         ("help" | "--help" | "-h", _) => {
             println!("{}", usage());

@@ -114,3 +114,17 @@ fn the_tracker_refuses_the_same_barrier_twice() {
     ",
     );
 }
+
+/// Case F045: a snapshot that holds more than its share has no exact rest to save, so nothing overtakes
+/// behind it either.
+#[test]
+fn the_tracker_takes_and_passes_on_every_barrier_as_aligned() {
+    check_tracker(
+        2,
+        "
+        0 overtook ch0 u1 =>
+        1 barrier ch0 u1  =>
+        2 barrier ch1 u1  => forward c1, snapshot c1, ack c1 1..2
+    ",
+    );
+}

@@ -77,6 +77,8 @@ fn a_savepoint_is_aligned_never_subsumed_and_subsumes_nothing() {
         204 decided c3   => complete c3, subsumed c1 by c3
         205 ack c2 t1    => decide s2 t0 t1
         206 decided c2   => complete s2, answer r1 c2
+        300 woke         => trigger t0 c4
+        301 pass c4 t0   => aborted c4 passed t0 latest 3
     ",
     );
 }

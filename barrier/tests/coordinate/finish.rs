@@ -6,7 +6,9 @@ use cutwater_barrier::coordinate::{Attempt, Effect, Event, Request, RequestId, T
 use cutwater_barrier::stats::TaskStats;
 use cutwater_barrier::{CheckpointId, Coordinator, Generation, Then, Time};
 
-use super::{LADDER, LINE, SQUARE, check_plan, check_running, config, on_request, plan, with};
+use super::{
+    LADDER, LINE, SQUARE, check, check_plan, check_running, config, on_request, plan, with,
+};
 
 /// Case F010.
 #[test]
@@ -251,4 +253,19 @@ fn a_stop_that_races_the_end_of_input_ends_the_job_once() {
             "stop requested before step {moment}"
         );
     }
+}
+
+/// Case B09: what a task has become is the furthest it told, in whatever order that arrives.
+#[test]
+fn a_late_message_does_not_lead_a_task_back() {
+    check(
+        LINE,
+        config(),
+        "
+        0 drained t0 =>
+        1 running t0 =>
+        2 running t1 =>
+        3 drained t1 => trigger t0 c1 drain
+    ",
+    );
 }

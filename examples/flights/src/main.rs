@@ -1,74 +1,80 @@
 //! Running totals per aircraft over real flight logs, in a job that is killed and restarted.
 //!
-//! `demo` is what one runs; `run` is what it runs, and kills. The job itself is in `job.rs`.
+//! The job is in `job.rs`, what is right in `logs.rs`, and what it is compared by in `compare.rs`.
+//! All that kills and restarts it is the crate `cutwater-example-demo`.
 
-mod child;
 mod compare;
-mod demo;
-mod event;
 mod flight;
-mod halt;
 mod job;
 mod logs;
-mod plan;
-mod process;
-mod report;
 
 use std::{
-    error::Error,
-    io::{self, Write},
+    path::{Path, PathBuf},
     process::ExitCode,
 };
 
-use clap::{Parser, Subcommand};
-use tracing_subscriber::EnvFilter;
+use cutwater_example_demo::{Comparison, Counter, Example, Run};
+use cutwater_runtime::{BoxError, Job};
+use indicatif::HumanCount;
 
-/// Running totals per aircraft over real flight logs, in a job that is killed and restarted.
-#[derive(Parser)]
-struct Arguments {
-    #[command(subcommand)]
-    command: Command,
-}
-
-#[derive(Subcommand)]
-enum Command {
-    /// Run the job, kill it four times, and compare what it has committed with what is right
-    Demo(demo::Demo),
-    /// Compare again what a demo has committed with what is right
-    Compare(demo::Compare),
-    /// One run of the job, as the demo starts it
-    #[command(hide = true)]
-    Run(child::Run),
-}
+use crate::logs::Fleet;
 
 fn main() -> ExitCode {
-    tracing_subscriber::fmt()
-        .with_env_filter(EnvFilter::from_default_env())
-        .with_ansi(false) // A run's goes to a file.
-        .with_writer(io::stderr)
-        .init();
-    let succeeded = match Arguments::parse().command {
-        Command::Demo(options) => demo::demo(&options),
-        Command::Compare(options) => demo::compare(&options),
-        Command::Run(options) => child::run(options).map(|()| true),
-    };
-    match succeeded {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            let _nobody_reads = writeln!(io::stderr(), "error: {}", chain(&*error));
-            ExitCode::FAILURE
-        }
-    }
+    cutwater_example_demo::main::<Flights>()
 }
 
-/// An error with its causes, in one line.
-fn chain(error: &dyn Error) -> String {
-    let mut line = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        line += &format!(": {cause}");
-        source = cause.source();
+/// The logs, what they add up to, and what they should.
+struct Flights {
+    logs: Vec<PathBuf>,
+    pass: Fleet,
+    expected: Fleet,
+}
+
+/// What the user says about the logs.
+#[derive(clap::Args, Debug)]
+struct Options {
+    /// A folder of flight logs and `expected-by-tailnum.csv` [default: January 2013]
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+}
+
+const JANUARY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../data/flights-2013-01");
+
+impl Example for Flights {
+    type Options = Options;
+
+    const HAS_LOOP: bool = false;
+
+    fn new(options: &Options) -> Result<Self, BoxError> {
+        let data = options.data.as_deref().unwrap_or(Path::new(JANUARY));
+        let logs = logs::find(data)?;
+        Ok(Self {
+            pass: logs::count(&logs)?,
+            expected: logs::expected(data)?,
+            logs,
+        })
     }
-    line
+
+    fn summary(&self) -> String {
+        let (flights, aircraft) = (self.records(), self.pass.len() as u64);
+        let (flights, aircraft) = (HumanCount(flights), HumanCount(aircraft));
+        let logs = self.logs.len();
+        format!("{flights} flights of {aircraft} aircraft in {logs} logs")
+    }
+
+    fn records(&self) -> u64 {
+        self.pass.values().map(|totals| totals.flights).sum()
+    }
+
+    fn files(&self, _directory: &Path) -> Result<Vec<PathBuf>, BoxError> {
+        Ok(self.logs.clone())
+    }
+
+    fn job(run: &Run, counter: Counter) -> Job {
+        job::build(run, counter)
+    }
+
+    fn compare(&self, output: &Path) -> Result<Comparison, BoxError> {
+        compare::compare(output, &self.pass, &self.expected)
+    }
 }

@@ -132,6 +132,28 @@ fn totals_that_are_expected_otherwise_are_found(data: &Path, directory: &Path) {
 }
 
 #[test]
+fn records_that_barriers_overtook_are_counted_once_at_any_parallelism() {
+    let folder = tempfile::tempdir().unwrap();
+    let (data, directory) = (data(folder.path()), folder.path().join("demo"));
+    let demo = flights(
+        &["demo", "--unaligned", "--seed", "3", "--rate", "1500"],
+        &data,
+        &directory,
+    );
+    let said = said(&demo);
+    assert!(demo.status.success(), "{said}");
+    for part in [
+        "run 4 was killed",
+        "Committed: 6,000 updates",
+        "✓ every update is there exactly once",
+        "✓ the totals are those of one pass over the logs",
+        "✓ records that were in flight came back with their checkpoint",
+    ] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+}
+
+#[test]
 fn a_demo_that_is_over_before_its_kills_says_so() {
     let folder = tempfile::tempdir().unwrap();
     let (data, directory) = (data(folder.path()), folder.path().join("demo"));
@@ -170,7 +192,7 @@ fn start_run(data: &Path, directory: &Path, rate: &str) -> Child {
     let mut command = Command::new(env!("CARGO_BIN_EXE_cutwater-example-flights"));
     command.arg("run");
     for log in LOGS {
-        command.arg("--log").arg(data.join(format!("{log}.csv")));
+        command.arg("--input").arg(data.join(format!("{log}.csv")));
     }
     command
         .arg("--checkpoints")

@@ -3,7 +3,8 @@
 
 use std::path::Path;
 
-use cutwater_runtime::{Collect, ErrorKind, Job, Restart, Settings};
+use cutwater_barrier::Mode;
+use cutwater_runtime::{Collect, ErrorKind, Job, Restart, Restore, Settings};
 use cutwater_source::VecSource;
 use cutwater_storage::{
     CheckpointStore, LocalBlobs, Options,
@@ -54,10 +55,15 @@ fn a_failed_checkpoint_that_is_not_tolerated_restarts_the_job() {
 
 #[test]
 fn whatever_call_fails_once_the_output_is_exact() {
-    for skip in 0..40 {
-        output_is_exact(settings(2), |faults| {
-            faults.fail(On::any().after(skip), Failure::Before);
-        });
+    let mut unaligned = settings(2);
+    unaligned.barriers = Mode::Unaligned;
+    unaligned.channel_capacity = 1;
+    for settings in [settings(2), unaligned] {
+        for skip in 0..40 {
+            output_is_exact(settings.clone(), |faults| {
+                faults.fail(On::any().after(skip), Failure::Before);
+            });
+        }
     }
 }
 
@@ -86,6 +92,37 @@ fn a_store_that_stays_full_ends_the_job_with_the_reason_and_keeps_the_last_check
     let handle = job.start(blobs, settings).unwrap();
     assert!(handle.wait().unwrap().is_finished);
     assert_ledger(output.take(), RECORDS);
+}
+
+/// Whether its first decision took effect, the process cannot know; the next attempt asks the log. From the
+/// checkpoint that the job was started from, it would write again what that decision lets sinks commit.
+#[test]
+fn after_a_first_decision_of_unknown_outcome_the_job_goes_on_from_the_latest_checkpoint() {
+    for chosen in [true, false] {
+        let directory = tempfile::tempdir().unwrap();
+        let output = Collect::new();
+        let mut settings = settings(2);
+        if chosen {
+            // An earlier process has stopped half-way.
+            let blobs = LocalBlobs::open(directory.path()).unwrap();
+            let handle = counting(RECORDS, &output, |number| number).start(blobs, settings.clone());
+            let handle = handle.unwrap();
+            handle.stop();
+            let outcome = handle.wait().unwrap();
+            settings.restore = Restore::Checkpoint(outcome.checkpoint);
+        } else {
+            settings.restore = Restore::Fresh;
+        }
+        let blobs = FaultyBlobs::new(LocalBlobs::open(directory.path()).unwrap());
+        // The first create takes over. The second decides, and it, its repetition and the question
+        // about it get no reply.
+        let decision = On::call(Call::Create).path("log/").after(1).times(3);
+        blobs.faults().fail(decision, Failure::After);
+        let job = counting(RECORDS, &output, |number| number);
+        let outcome = job.start(blobs, settings).unwrap().wait().unwrap();
+        assert!(outcome.is_finished && outcome.restarts == 1, "{outcome:?}");
+        assert_ledger(output.take(), RECORDS);
+    }
 }
 
 /// B63: restoring a damaged checkpoint is refused, naming the object, whichever byte of whichever

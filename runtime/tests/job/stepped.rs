@@ -9,19 +9,65 @@ use std::sync::{
 use cutwater_barrier::CheckpointId;
 use cutwater_source::{Assignment, Reader, ReaderContext, Result, Source, Status};
 
+/// How far the readers of a source may go, and have gone.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Steps {
+    allowed: Arc<AtomicU64>,
+    /// At least what was given: a reader reserves before it reads.
+    reserved: Arc<AtomicU64>,
+    given: Arc<AtomicU64>,
+    snapshots: Arc<AtomicU64>,
+}
+
+impl Steps {
+    pub(crate) fn up_to(allowed: u64) -> Self {
+        let steps = Self::default();
+        steps.allowed.store(allowed, Ordering::Relaxed);
+        steps
+    }
+
+    /// How many of `max` records a reader may give.
+    fn reserve(&self, max: u64) -> u64 {
+        let allowed = self.allowed.load(Ordering::Relaxed);
+        let may = |reserved: u64| max.min(allowed.saturating_sub(reserved));
+        let reserved =
+            self.reserved
+                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |reserved| {
+                    Some(reserved + may(reserved))
+                });
+        reserved.map_or(0, may)
+    }
+
+    /// Records that the readers have given.
+    pub(crate) fn given(&self) -> u64 {
+        self.given.load(Ordering::Relaxed)
+    }
+
+    /// Snapshots that the readers have taken. Their barriers were sent before.
+    pub(crate) fn snapshots(&self) -> u64 {
+        self.snapshots.load(Ordering::Relaxed)
+    }
+}
+
 /// `S`, at most as many records as the counter says, all readers together.
 pub(crate) struct Stepped<S> {
     source: S,
-    allowed: Arc<AtomicU64>,
-    given: Arc<AtomicU64>,
+    steps: Steps,
 }
 
 impl<S> Stepped<S> {
     pub(crate) fn new(source: S, allowed: Arc<AtomicU64>) -> Self {
+        let steps = Steps {
+            allowed,
+            ..Steps::default()
+        };
+        Self::watched(source, &steps)
+    }
+
+    pub(crate) fn watched(source: S, steps: &Steps) -> Self {
         Self {
             source,
-            allowed,
-            given: Arc::default(),
+            steps: steps.clone(),
         }
     }
 }
@@ -43,16 +89,14 @@ impl<S: Source> Source for Stepped<S> {
     fn reader(&self, context: ReaderContext) -> Result<Self::Reader> {
         Ok(SteppedReader {
             reader: self.source.reader(context)?,
-            allowed: Arc::clone(&self.allowed),
-            given: Arc::clone(&self.given),
+            steps: self.steps.clone(),
         })
     }
 }
 
 pub(crate) struct SteppedReader<R> {
     reader: R,
-    allowed: Arc<AtomicU64>,
-    given: Arc<AtomicU64>,
+    steps: Steps,
 }
 
 impl<R: Reader> Reader for SteppedReader<R> {
@@ -68,20 +112,24 @@ impl<R: Reader> Reader for SteppedReader<R> {
     }
 
     fn poll_batch(&mut self, out: &mut Vec<R::Record>, max: usize) -> Result<Status> {
-        let given = self.given.load(Ordering::Relaxed);
-        let left = self.allowed.load(Ordering::Relaxed).saturating_sub(given);
-        if left == 0 {
+        let max = self.steps.reserve(max as u64);
+        if max == 0 {
             return Ok(Status::Idle);
         }
         let before = out.len();
-        let status = self.reader.poll_batch(out, max.min(left as usize))?;
-        self.given
-            .fetch_add((out.len() - before) as u64, Ordering::Relaxed);
+        let status = self.reader.poll_batch(out, max as usize)?;
+        let given = (out.len() - before) as u64;
+        self.steps
+            .reserved
+            .fetch_sub(max - given, Ordering::Relaxed);
+        self.steps.given.fetch_add(given, Ordering::Relaxed);
         Ok(status)
     }
 
     fn snapshot(&mut self, checkpoint: CheckpointId) -> Result<Vec<R::Split>> {
-        self.reader.snapshot(checkpoint)
+        let positions = self.reader.snapshot(checkpoint);
+        self.steps.snapshots.fetch_add(1, Ordering::Relaxed);
+        positions
     }
 
     fn notify_complete(&mut self, checkpoint: CheckpointId) -> Result<()> {

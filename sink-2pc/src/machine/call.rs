@@ -155,12 +155,20 @@ pub enum Failure {
         /// In which call it was noticed.
         error: Error,
     },
+    /// The committer does not keep its contract: a bug in the sink.
+    Broken(MachineError),
 }
 
 impl Failure {
     pub(super) fn fenced(error: Error) -> Self {
         let newer = error.newer_generation().expect("a fenced error");
         Self::Fenced { newer, error }
+    }
+}
+
+impl From<MachineError> for Failure {
+    fn from(error: MachineError) -> Self {
+        Self::Broken(error)
     }
 }
 
@@ -189,6 +197,7 @@ impl fmt::Display for Failure {
                 f,
                 "generation {newer} of this job has taken over the sink; end this process"
             ),
+            Self::Broken(_) => f.write_str("the sink's committer broke its contract"),
         }
     }
 }
@@ -200,6 +209,7 @@ impl error::Error for Failure {
             | Self::Refused { error, .. }
             | Self::NotReady { error }
             | Self::Fenced { error, .. } => Some(error),
+            Self::Broken(error) => Some(error),
         }
     }
 }

@@ -150,7 +150,7 @@ impl Pending {
     fn waiting(&self, guarantee: Guarantee) -> impl Iterator<Item = (&Prepared, Standing)> {
         let gate = match guarantee {
             Guarantee::AtomicPerCheckpoint => self.oldest_decided(),
-            Guarantee::AtomicPerTransaction => None,
+            Guarantee::AtomicPerTransaction | Guarantee::Idempotent => None,
         };
         self.0
             .iter()

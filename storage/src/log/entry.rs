@@ -62,6 +62,13 @@ pub struct Completed {
     pub last_with_transactions: Option<CheckpointId>,
 }
 
+impl Completed {
+    /// The generation that completed it.
+    pub fn generation(&self) -> Generation {
+        layout::generation_of(&self.metadata).expect("checked when it was read, or written by us")
+    }
+}
+
 impl Entry {
     pub(crate) fn encode(&self) -> Bytes {
         let mut out = Encoder::default();
@@ -137,10 +144,14 @@ impl Decision {
         let code = from.u8()?;
         let checkpoint = CheckpointId::new(from.u64()?);
         let mut completed = |kind| {
+            let metadata = from.string()?;
+            if layout::generation_of(&metadata).is_none() {
+                return Err(from.error("names metadata of no generation"));
+            }
             Ok(Self::Completed(Completed {
                 checkpoint,
                 kind,
-                metadata: from.string()?,
+                metadata,
                 metadata_bytes: from.u64()?,
                 root_hash: from.u64()?,
                 last_with_transactions: from.option(|from| from.u64().map(CheckpointId::new))?,
@@ -191,6 +202,10 @@ mod tests {
             root_hash: 0x1111_2222_3333_4444,
             last_with_transactions,
         };
+        assert_eq!(
+            completed(Kind::Checkpoint, None).generation(),
+            Generation::new(3)
+        );
         let checkpoint = completed(Kind::Checkpoint, Some(CheckpointId::new(41)));
         let savepoint = completed(Kind::Savepoint, None);
         check("log-v1-took-over.bin", Decision::TookOver { first: id });

@@ -1,6 +1,6 @@
 //! Metadata round trips, and its format stays.
 
-use std::time::Duration;
+use std::{ops::Range, time::Duration};
 
 use super::*;
 use crate::{Content, golden};
@@ -94,27 +94,114 @@ fn everything() -> Metadata {
     metadata
 }
 
+/// What version 2 can say and version 1 could not.
+fn everything_and_in_flight() -> Metadata {
+    let mut metadata = everything();
+    let totals = metadata.operators.get_mut("totals").unwrap();
+    totals.subtasks[1].pieces = vec![Bytes::new(), Bytes::from_static(b"a file and its length")];
+    let section = |edge: &str, from, range: Range<u64>| InFlight {
+        range,
+        ..InFlight::new(edge, "(String, u64)", from, 2, 3)
+    };
+    let object = Content::Object("chk-42/totals.2.in-flight.00000000000000cd-g3".to_owned());
+    metadata.channels.push(ChannelState {
+        file: file("in-flight", object, 30),
+        sections: vec![
+            section("source-1→totals", 0, 0..12),
+            section("source-1→totals", 1, 12..13),
+            section("rules→totals", 0, 13..30),
+        ],
+    });
+    for (name, millis) in [("source-1→map (0)", 12), ("totals (2)", 7)] {
+        let mut report = TaskReport {
+            name: name.to_owned(),
+            took: Duration::from_millis(millis),
+            statistics: TaskStats::default(),
+        };
+        report.statistics.alignment = Duration::from_micros(millis);
+        report.statistics.bytes_in_flight = 30;
+        metadata.tasks.push(report);
+    }
+    let inline = Content::Inline(Bytes::from_static(b"012"));
+    metadata.channels.push(ChannelState {
+        file: file("in-flight", inline, 3),
+        sections: vec![InFlight {
+            range: 0..3,
+            ..InFlight::new("loop", "u64", 7, 0, 1)
+        }],
+    });
+    metadata
+}
+
 /// F137, as far as there are kinds of state: none, everything, finished tasks; checkpoint, savepoint.
 #[test]
-fn version_1_reads_forever() {
+fn version_2_reads_forever() {
     golden::check(
-        "metadata-v1-everything.bin",
-        &everything(),
+        "metadata-v2-everything.bin",
+        &everything_and_in_flight(),
         Metadata::encode,
         decode,
     );
     let savepoint = empty(Kind::Savepoint);
     golden::check(
-        "metadata-v1-empty.bin",
+        "metadata-v2-empty.bin",
         &savepoint,
+        Metadata::encode,
+        decode,
+    );
+    let mut with_timeout = empty(Kind::Checkpoint);
+    with_timeout.mode = Mode::AlignedFor(Duration::from_millis(30_000));
+    golden::check(
+        "metadata-v2-timeout.bin",
+        &with_timeout,
         Metadata::encode,
         decode,
     );
 }
 
+/// F137: what an older release wrote is read as if it had said that nothing was in flight.
+#[test]
+fn version_1_reads_forever() {
+    golden::check_old("metadata-v1-everything.bin", &everything(), decode);
+    golden::check_old("metadata-v1-empty.bin", &empty(Kind::Savepoint), decode);
+}
+
+/// CASES B12, B13: an edge is one of its own, though another connects the same tasks; one without
+/// records in flight is empty, and no error.
+#[test]
+fn records_in_flight_are_found_by_their_edge() {
+    let metadata = everything_and_in_flight();
+    let of = |edge: &str| {
+        let sections = metadata.in_flight(edge);
+        sections
+            .map(|(file, section)| (file.length, section.from, section.range.clone()))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(of("source-1→totals"), [(30, 0, 0..12), (30, 1, 12..13)]);
+    assert_eq!(of("rules→totals"), [(30, 0, 13..30)]);
+    assert_eq!(of("loop"), [(3, 7, 0..3)]);
+    assert_eq!(of("an edge that was idle"), []);
+}
+
+#[test]
+fn records_in_flight_outside_of_their_file_are_corrupt() {
+    for (start, end) in [(0, 31), (5, 5), (30, 40), (9, 8)] {
+        let range = start..end;
+        let mut metadata = everything_and_in_flight();
+        metadata.channels[0].sections[1].range = range.clone();
+        let error = decode(&metadata.encode()).unwrap_err();
+        assert_eq!(
+            error.kind(),
+            crate::ErrorKind::Corrupt,
+            "{range:?}: {error}"
+        );
+    }
+}
+
 #[test]
 fn an_operator_that_finished_round_trips() {
     let mut metadata = empty(Kind::Checkpoint);
+    metadata.mode = Mode::Unaligned;
     let mut operator = Operator::new("");
     operator.finished = true;
     operator.grouping = Some(Grouping::Flink);
@@ -124,8 +211,8 @@ fn an_operator_that_finished_round_trips() {
 
 #[test]
 fn every_file_and_transaction_is_listed() {
-    let metadata = everything();
-    assert_eq!(metadata.files().count(), 6);
+    let metadata = everything_and_in_flight();
+    assert_eq!(metadata.files().count(), 8);
     assert_eq!(metadata.prepared().count(), 2);
     assert_eq!(metadata.subtasks().count(), 5);
     assert_eq!(metadata.subtasks_of("totals").len(), 3);
@@ -134,7 +221,7 @@ fn every_file_and_transaction_is_listed() {
         .subtasks()
         .map(|(_, _, subtask)| subtask.bytes())
         .sum();
-    assert_eq!(bytes, 7 + 3 * (11 + 9 + 8 + 4));
+    assert_eq!(bytes, 7 + 3 * (11 + 9 + 8 + 4) + 21);
 }
 
 #[test]
@@ -169,7 +256,7 @@ fn an_operator_listed_twice_is_corrupt() {
     let payload = &bytes[15..bytes.len() - 8];
     let error = decode(&crate::frame::encode(
         crate::frame::Kind::Metadata,
-        1,
+        2,
         payload,
     ))
     .unwrap_err();

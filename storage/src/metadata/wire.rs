@@ -1,22 +1,30 @@
-//! Metadata as bytes, version 1.
+//! Metadata as bytes, version 2.
 //!
 //! Fields are in the order of the structs, encoded as `codec.rs` says, in the frame of `frame.rs`;
-//! golden files keep it so. Whoever adds a field raises the version, and reads the older one still.
+//! golden files keep it so. Whoever adds a field raises the version, and reads the older ones still.
+//!
+//! | version | what is new |
+//! |---|---|
+//! | 2 | the mode, channel state, pieces, tasks |
 
 use std::time::Duration;
 
 use bytes::Bytes;
-use cutwater_barrier::{CheckpointId, Generation, Kind, stats::TaskStats};
+use cutwater_barrier::{CheckpointId, Generation, Kind, Mode, stats::TaskStats};
 use cutwater_keygroups::{Grouping, KeyGroupRange, MaxParallelism};
 
-use super::{KeyedHandle, Metadata, Operator, PreparedTransaction, Subtask};
+use super::{
+    ChannelState, InFlight, KeyedHandle, Metadata, Operator, PreparedTransaction, Subtask,
+    TaskReport,
+};
 use crate::{
     Content, Error, ErrorKind, FileRef, Result,
     codec::{Decoder, Encoder},
     frame,
 };
 
-const VERSION: u16 = 1;
+/// What is written; read is everything up to it.
+const VERSION: u16 = 2;
 
 impl Metadata {
     /// Its stored form.
@@ -29,6 +37,7 @@ impl Metadata {
             Kind::Checkpoint => 0,
             Kind::Savepoint => 1,
         });
+        mode(&mut out, self.mode);
         out.u64(self.triggered_at_unix_ms);
         duration(&mut out, self.duration);
         out.length(self.operators.len());
@@ -36,6 +45,12 @@ impl Metadata {
             out.bytes(uid.as_bytes());
             operator.encode(&mut out);
         }
+        out.all(&self.channels, |out, channels| channels.encode(out));
+        out.all(&self.tasks, |out, task| {
+            out.bytes(task.name.as_bytes());
+            duration(out, task.took);
+            statistics(out, &task.statistics);
+        });
         frame::encode(frame::Kind::Metadata, VERSION, &out.0)
     }
 
@@ -46,7 +61,7 @@ impl Metadata {
     /// `Corrupt` if the bytes are not exactly what [`encode`](Self::encode) made; `Incompatible` if
     /// a newer release wrote them.
     pub fn decode(bytes: &Bytes, path: &str) -> Result<Self> {
-        let (_, payload) = frame::decode(frame::Kind::Metadata, VERSION, bytes, path)?;
+        let (version, payload) = frame::decode(frame::Kind::Metadata, VERSION, bytes, path)?;
         let mut from = Decoder::new(path, payload);
         let mut metadata = Self {
             job: from.string()?,
@@ -57,18 +72,36 @@ impl Metadata {
                 1 => Kind::Savepoint,
                 _ => return Err(from.error("is neither checkpoint nor savepoint")),
             },
+            mode: since(2, version, &mut from, decode_mode)?.unwrap_or(Mode::Aligned),
             triggered_at_unix_ms: from.u64()?,
             duration: micros(&mut from)?,
             operators: [].into(),
+            channels: Vec::new(),
+            tasks: Vec::new(),
         };
-        for (uid, operator) in from.all(|from| Ok((from.string()?, Operator::decode(from)?)))? {
+        let operators = from.all(|from| Ok((from.string()?, Operator::decode(from, version)?)))?;
+        for (uid, operator) in operators {
             if metadata.operators.insert(uid, operator).is_some() {
                 return Err(from.error("lists an operator twice"));
             }
         }
+        let channels = |from: &mut Decoder<'_>| from.all(ChannelState::decode);
+        metadata.channels = since(2, version, &mut from, channels)?.unwrap_or_default();
+        let tasks = |from: &mut Decoder<'_>| from.all(TaskReport::decode);
+        metadata.tasks = since(2, version, &mut from, tasks)?.unwrap_or_default();
         from.end()?;
         Ok(metadata)
     }
+}
+
+/// What the format has from `first` on; `None` from bytes of an older version.
+fn since<T>(
+    first: u16,
+    version: u16,
+    from: &mut Decoder<'_>,
+    decode: impl FnOnce(&mut Decoder<'_>) -> Result<T>,
+) -> Result<Option<T>> {
+    (version >= first).then(|| decode(from)).transpose()
 }
 
 impl Operator {
@@ -88,7 +121,7 @@ impl Operator {
         out.all(&self.subtasks, |out, subtask| subtask.encode(out));
     }
 
-    fn decode(from: &mut Decoder<'_>) -> Result<Self> {
+    fn decode(from: &mut Decoder<'_>, version: u16) -> Result<Self> {
         Ok(Self {
             name: from.string()?,
             max_parallelism: from.option(|from| {
@@ -105,7 +138,7 @@ impl Operator {
                 })
             })?,
             finished: from.bool()?,
-            subtasks: from.all(Subtask::decode)?,
+            subtasks: from.all(|from| Subtask::decode(from, version))?,
         })
     }
 }
@@ -119,11 +152,13 @@ impl Subtask {
             out.all(&handle.files, |out, file| file.encode(out));
         });
         out.bytes(&self.operator_state);
+        out.all(&self.pieces, |out, piece| out.bytes(piece));
         out.bytes(&self.source);
         statistics(out, &self.statistics);
     }
 
-    fn decode(from: &mut Decoder<'_>) -> Result<Self> {
+    fn decode(from: &mut Decoder<'_>, version: u16) -> Result<Self> {
+        let pieces = |from: &mut Decoder<'_>| from.all(Decoder::bytes);
         Ok(Self {
             finished: from.bool()?,
             keyed: from.all(|from| {
@@ -134,9 +169,44 @@ impl Subtask {
                 })
             })?,
             operator_state: from.bytes()?,
+            pieces: since(2, version, from, pieces)?.unwrap_or_default(),
             source: from.bytes()?,
             statistics: decode_statistics(from)?,
         })
+    }
+}
+
+impl ChannelState {
+    fn encode(&self, out: &mut Encoder) {
+        self.file.encode(out);
+        out.all(&self.sections, |out, section| {
+            out.bytes(section.edge.as_bytes());
+            out.bytes(section.record.as_bytes());
+            out.u16(section.from);
+            out.u16(section.to);
+            out.u64(section.records);
+            out.u64(section.range.start);
+            out.u64(section.range.end);
+        });
+    }
+
+    fn decode(from: &mut Decoder<'_>) -> Result<Self> {
+        let file = FileRef::decode(from)?;
+        let sections = from.all(|from| {
+            let section = InFlight {
+                edge: from.string()?,
+                record: from.string()?,
+                from: from.u16()?,
+                to: from.u16()?,
+                records: from.u64()?,
+                range: from.u64()?..from.u64()?,
+            };
+            if section.range.is_empty() || section.range.end > file.length {
+                return Err(from.error("has records in flight that are not in their file"));
+            }
+            Ok(section)
+        })?;
+        Ok(Self { file, sections })
     }
 }
 
@@ -186,6 +256,16 @@ impl FileRef {
     }
 }
 
+impl TaskReport {
+    fn decode(from: &mut Decoder<'_>) -> Result<Self> {
+        Ok(Self {
+            name: from.string()?,
+            took: micros(from)?,
+            statistics: decode_statistics(from)?,
+        })
+    }
+}
+
 fn statistics(out: &mut Encoder, stats: &TaskStats) {
     for time in [stats.start_delay, stats.alignment, stats.sync, stats.async_] {
         duration(out, time);
@@ -207,6 +287,26 @@ fn decode_statistics(from: &mut Decoder<'_>) -> Result<TaskStats> {
     stats.bytes_written = from.u64()?;
     stats.bytes_full = from.u64()?;
     Ok(stats)
+}
+
+fn mode(out: &mut Encoder, mode: Mode) {
+    match mode {
+        Mode::Aligned => out.u8(0),
+        Mode::AlignedFor(timeout) => {
+            out.u8(1);
+            duration(out, timeout);
+        }
+        Mode::Unaligned => out.u8(2),
+    }
+}
+
+fn decode_mode(from: &mut Decoder<'_>) -> Result<Mode> {
+    match from.u8()? {
+        0 => Ok(Mode::Aligned),
+        1 => micros(from).map(Mode::AlignedFor),
+        2 => Ok(Mode::Unaligned),
+        _ => Err(from.error("was cut in no known mode")),
+    }
 }
 
 fn duration(out: &mut Encoder, duration: Duration) {

@@ -1,5 +1,7 @@
 //! Reads everything that a restore could ever need, and compares it with its checksum.
 
+use std::collections::BTreeMap;
+
 use cutwater_barrier::CheckpointId;
 
 use super::{CheckpointStore, load};
@@ -22,10 +24,32 @@ pub struct Verified {
     pub result: Result<()>,
 }
 
+/// Objects that were found to be what some checkpoint says: not read again for another that says the
+/// same. One that says something else reads it again.
+#[derive(Default)]
+struct Intact(BTreeMap<String, (u64, u32, Vec<u64>)>);
+
+impl Intact {
+    fn contains(&self, file: &FileRef) -> bool {
+        let known = file.path().and_then(|path| self.0.get(path));
+        known.is_some_and(|(length, block_bytes, checksums)| {
+            (*length, *block_bytes) == (file.length, file.block_bytes)
+                && *checksums == file.checksums
+        })
+    }
+
+    fn insert(&mut self, file: &FileRef) {
+        if let Some(path) = file.path() {
+            let known = (file.length, file.block_bytes, file.checksums.clone());
+            self.0.insert(path.to_owned(), known);
+        }
+    }
+}
+
 impl CheckpointStore {
     /// Reads the log again, and everything that retained checkpoints name, and compares it with its
     /// checksums (CASES B63). `report` hears of every object once per checkpoint that needs it, in
-    /// order; a fault does not end it. Writes nothing.
+    /// order; a fault does not end it. What several checkpoints name alike is read once. Writes nothing.
     ///
     /// # Errors
     ///
@@ -33,8 +57,10 @@ impl CheckpointStore {
     pub async fn verify(&mut self, mut report: impl FnMut(Verified)) -> Result<()> {
         self.refresh().await?;
         self.log.verify_trimmed().await?;
+        let mut intact = Intact::default();
         for completed in self.list() {
-            self.verify_checkpoint(completed, &mut report).await?;
+            self.verify_checkpoint(completed, &mut intact, &mut report)
+                .await?;
         }
         Ok(())
     }
@@ -42,6 +68,7 @@ impl CheckpointStore {
     async fn verify_checkpoint(
         &self,
         completed: &Completed,
+        intact: &mut Intact,
         report: &mut impl FnMut(Verified),
     ) -> Result<()> {
         let checkpoint = completed.checkpoint;
@@ -64,7 +91,7 @@ impl CheckpointStore {
         };
         found(&completed.metadata, completed.metadata_bytes, Ok(()));
         for file in metadata.files() {
-            let result = match self.verify_file(file).await {
+            let result = match self.verify_file(file, intact).await {
                 Ok(()) => Ok(()),
                 Err(e) => match self.fault_of(checkpoint, e).await? {
                     Some(fault) => Err(fault),
@@ -88,7 +115,16 @@ impl CheckpointStore {
         }
     }
 
-    async fn verify_file(&self, file: &FileRef) -> Result<()> {
+    async fn verify_file(&self, file: &FileRef, intact: &mut Intact) -> Result<()> {
+        if intact.contains(file) {
+            return Ok(());
+        }
+        self.read_all(file).await?;
+        intact.insert(file);
+        Ok(())
+    }
+
+    async fn read_all(&self, file: &FileRef) -> Result<()> {
         let chunk = CHUNK_BLOCKS * u64::from(file.block_bytes);
         let mut start = 0;
         while start < file.length {

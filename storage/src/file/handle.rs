@@ -1,0 +1,108 @@
+//! The files of one snapshot of keyed state: stored one after the other, read by name.
+
+use std::ops::Range;
+
+use bytes::Bytes;
+use cutwater_barrier::CheckpointId;
+use cutwater_keygroups::KeyGroupRange;
+
+use super::read;
+use crate::{Error, FileRef, KeyedHandle, Result, SharedBlobs, StateFiles};
+
+impl StateFiles {
+    /// Begins the snapshot that subtask `subtask` of the operator `uid` writes for `checkpoint`.
+    ///
+    /// ```
+    /// # use cutwater_storage::{KeyedHandle, Result, StateFiles};
+    /// # use cutwater_barrier::CheckpointId;
+    /// # use cutwater_keygroups::KeyGroupRange;
+    /// # async fn upload(files: &StateFiles, checkpoint: CheckpointId) -> Result<KeyedHandle> {
+    /// let mut handle = files.handle(checkpoint, "totals", 0);
+    /// handle.store("keyed-7-0", "alice 950, bob 280").await?;
+    /// Ok(handle.finish([KeyGroupRange::new(0, 128)], "manifest"))
+    /// # }
+    /// ```
+    pub fn handle(&self, checkpoint: CheckpointId, uid: &str, subtask: u16) -> HandleWriter {
+        HandleWriter {
+            files: self.clone(),
+            checkpoint,
+            uid: uid.to_owned(),
+            subtask,
+            stored: Vec::new(),
+        }
+    }
+
+    /// What reads the files of `handle` by their names, as a state backend asks for them.
+    pub fn reader(&self, handle: &KeyedHandle) -> HandleReader {
+        HandleReader {
+            blobs: self.blobs.clone(),
+            files: handle.files.clone(),
+        }
+    }
+}
+
+/// Stores the files of one handle. What it has stored is deleted with the checkpoint, also if the handle
+/// is never finished.
+#[derive(Debug)]
+pub struct HandleWriter {
+    files: StateFiles,
+    checkpoint: CheckpointId,
+    uid: String,
+    subtask: u16,
+    stored: Vec<FileRef>,
+}
+
+impl HandleWriter {
+    /// Stores a file, by the name under which the state backend will ask for it.
+    ///
+    /// # Errors
+    ///
+    /// `Io` if the store fails.
+    pub async fn store(&mut self, name: &str, bytes: impl Into<Bytes>) -> Result<()> {
+        let Self {
+            checkpoint,
+            subtask,
+            ..
+        } = *self;
+        let stored = self
+            .files
+            .store(checkpoint, &self.uid, subtask, name, bytes);
+        self.stored.push(stored.await?);
+        Ok(())
+    }
+
+    /// The handle of all that was stored, for the checkpoint's metadata: state of the key groups
+    /// `groups`, in which the backend finds its way by `manifest`.
+    pub fn finish(
+        self,
+        groups: impl IntoIterator<Item = KeyGroupRange>,
+        manifest: impl Into<Bytes>,
+    ) -> KeyedHandle {
+        KeyedHandle::new(groups.into_iter().collect(), manifest, self.stored)
+    }
+}
+
+/// Reads the files of one handle, whichever generation wrote them.
+#[derive(Clone, Debug)]
+pub struct HandleReader {
+    blobs: SharedBlobs,
+    files: Vec<FileRef>,
+}
+
+impl HandleReader {
+    /// The bytes `range` of the file that its writer called `name`, verified.
+    ///
+    /// # Errors
+    ///
+    /// `Corrupt` naming the object and the offset of the block, or if the handle names no such file.
+    pub async fn read(&self, name: &str, range: Range<u64>) -> Result<Bytes> {
+        let Some(file) = self.files.iter().find(|file| file.name == name) else {
+            let object = format!("state file {name}");
+            return Err(Error::corrupt(
+                object,
+                "is not named by the checkpoint's metadata",
+            ));
+        };
+        read(&self.blobs, file, range).await
+    }
+}
