@@ -226,7 +226,8 @@ impl Kind {
             }
         });
         let handle = job.start(store, settings).expect("the job starts");
-        while handle.status().state != State::Running || processed.load(Ordering::Relaxed) < SETTLED
+        while handle.status().state != State::Running
+            || processed.load(Ordering::Relaxed) < self.settled
         {
             std::thread::yield_now();
         }
