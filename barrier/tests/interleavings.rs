@@ -5,11 +5,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cutwater_barrier::align::{Channel, Effect, Event};
+use cutwater_barrier::align::{Channel, Effect, Event, Input};
 use cutwater_barrier::coordinate::{
     self, Attempt, Config, Decline, NotDurable, Plan, Request, RequestId, TaskId,
 };
 use cutwater_barrier::stats::TaskStats;
+use cutwater_barrier::testkit::{Did, Fed, Watch};
 use cutwater_barrier::{Aligner, Barrier, CheckpointId, Coordinator, Generation, Time};
 
 #[derive(Clone, Copy, Debug)]
@@ -91,6 +92,8 @@ fn missing_barriers_and_cancel_markers_in_any_order_hang_nothing() {
 #[derive(Clone)]
 struct Run {
     aligner: Aligner,
+    /// The driver below is one like any other.
+    watch: Watch,
     /// Items read of each channel.
     read: Vec<usize>,
     noticed: usize,
@@ -104,6 +107,7 @@ struct Run {
 fn explore(channels: &[&[Item]], notices: &[u64]) -> Vec<Run> {
     let run = Run {
         aligner: Aligner::new(channels.len()),
+        watch: watch(channels),
         read: vec![0; channels.len()],
         noticed: 0,
         records: vec![0; channels.len()],
@@ -148,6 +152,8 @@ impl Run {
         let channel = Channel(index);
         let event = match item {
             Record => {
+                let record = self.records[index];
+                self.did(Did::Read { channel, record });
                 self.records[index] += 1;
                 return;
             }
@@ -165,6 +171,7 @@ impl Run {
     }
 
     fn tell(&mut self, channels: &[&[Item]], event: Event) {
+        self.watch.told(Time::ZERO, event).expect("it may");
         self.aligner
             .handle(Time::ZERO, event)
             .expect("the scripts are possible");
@@ -178,17 +185,46 @@ impl Run {
                         assert_eq!(records, before(items, raw), "in the cut of {raw}: {self:?}");
                     }
                     self.snapshots.push(raw);
+                    let checkpoint = barrier.checkpoint;
+                    self.did(Did::Snapshotted { checkpoint });
                 }
                 Effect::ForwardCancel(id) => {
                     assert!(!self.cancelled.contains(&id.get()), "cancelled once");
                     self.cancelled.push(id.get());
                 }
-                Effect::Forward(_) | Effect::Abort { .. } => {}
-                Effect::Acknowledge { .. } | Effect::Resume => {}
+                Effect::Acknowledge { checkpoint, .. } => {
+                    self.did(Did::Acknowledged { checkpoint });
+                }
+                Effect::Abort { checkpoint, .. } => self.did(Did::Aborted { checkpoint }),
+                Effect::Forward(_) | Effect::Resume => {}
                 Effect::Capture { .. } => panic!("nothing overtakes here"),
             }
         }
+        self.watch.at_rest().expect("it has done all");
     }
+
+    fn did(&mut self, did: Did) {
+        self.watch.did(did).expect("it may");
+    }
+}
+
+/// A watch that knows what the scripts put into the channels.
+fn watch(channels: &[&[Item]]) -> Watch {
+    let mut watch = Watch::aligner(vec![Input::Overtakable; channels.len()], []);
+    for (index, items) in channels.iter().enumerate() {
+        for item in *items {
+            let item = match item {
+                Record => Fed::Record,
+                Item::Barrier(raw) => {
+                    Fed::Barrier(Barrier::checkpoint(CheckpointId::new(*raw), Time::ZERO))
+                }
+                Cancel(raw) => Fed::Cancel(CheckpointId::new(*raw)),
+                End => Fed::End,
+            };
+            watch.fed(Channel(index), item).expect("such a channel");
+        }
+    }
+    watch
 }
 
 impl std::fmt::Debug for Run {

@@ -1,7 +1,7 @@
 //! What a checkpoint every 100 ms costs the thread that processes: its CPU time per update.
 //!
-//! One thread updates flat out, in stretches of half a second that take turns: a plain hash map of the same
-//! keys, the state without checkpoints, the state with them and a writer in another thread. CPU
+//! One thread updates flat out, in stretches of 100 ms that take turns: a plain hash map of the same
+//! keys, the state alone, the state with a checkpoint at the start and a writer in another thread. CPU
 //! time and medians of many stretches, because the machine is rarely ours alone; the ratio is the
 //! median over pairs of neighbours. Criterion has no form for that, hence our own `main`.
 #![expect(
@@ -13,22 +13,20 @@
 use std::{
     env,
     hint::black_box,
-    sync::mpsc,
     thread,
     time::{Duration, Instant},
 };
 
 use cutwater_barrier::CheckpointId;
-use cutwater_state::{KeyedStates, SnapshotTask};
+use cutwater_state::KeyedStates;
 use rustix::time::{ClockId, clock_gettime};
 
 mod common;
 
 use common::{BATCH, Records, Total, add, discard, filled, sizes};
 
-const INTERVAL: Duration = Duration::from_millis(100);
-const STRETCH: Duration = Duration::from_millis(500);
-const ROUNDS: usize = 15;
+const STRETCH: Duration = Duration::from_millis(100);
+const ROUNDS: usize = 75;
 
 /// CPU time of the calling thread.
 fn thread_cpu() -> Duration {
@@ -39,68 +37,66 @@ fn thread_cpu() -> Duration {
     )
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
+fn median(values: Vec<f64>) -> f64 {
+    quantile(values, 0.5)
+}
+
+fn quantile(mut values: Vec<f64>, part: f64) -> f64 {
     values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
+    values[(values.len() as f64 * part) as usize]
 }
 
 /// Calls `step`, which makes 16 batches of updates, for one stretch of wall-clock time. Returns
 /// nanoseconds of CPU time per update.
-fn stretch(mut step: impl FnMut(Duration)) -> f64 {
+fn stretch(mut step: impl FnMut()) -> f64 {
     let (start, before) = (Instant::now(), thread_cpu());
     let mut updates = 0_u64;
     while start.elapsed() < STRETCH {
-        step(start.elapsed());
+        step();
         updates += 16 * BATCH as u64;
     }
     (thread_cpu() - before).as_nanos() as f64 / updates as f64
 }
 
 fn without_checkpoints(states: &mut KeyedStates<u64>, total: Total, records: &mut Records) -> f64 {
-    stretch(|_| {
+    stretch(|| {
         for _ in 0..16 {
             add(states, total, records.batch());
         }
     })
 }
 
-/// What the checkpoints of one stretch cost whom.
+/// What the checkpoint of one stretch cost whom.
 struct Costs {
     update_nanos: f64,
-    /// Wall-clock time of `snapshot`, each.
-    sync_millis: Vec<f64>,
-    /// CPU time of the writer for each.
+    /// Wall-clock time of `snapshot`.
+    sync_millis: f64,
+    /// CPU time of the writer.
     writer_millis: f64,
 }
 
-fn with_checkpoints(
+fn with_checkpoint(
     states: &mut KeyedStates<u64>,
     total: Total,
     records: &mut Records,
-    checkpoint: &mut CheckpointId,
+    checkpoint: CheckpointId,
 ) -> Costs {
-    let (to_writer, tasks) = mpsc::channel::<SnapshotTask>();
-    let writer = thread::spawn(move || {
-        let before = thread_cpu();
-        let written = tasks.into_iter().map(discard).count();
-        (thread_cpu() - before).as_secs_f64() * 1e3 / written as f64
-    });
-    let mut due = Duration::ZERO;
-    let mut sync_millis = Vec::new();
-    let update_nanos = stretch(|elapsed| {
-        if elapsed >= due {
-            due += INTERVAL;
-            *checkpoint = checkpoint.next();
+    let (mut sync_millis, mut writer) = (0.0, None);
+    let update_nanos = stretch(|| {
+        if writer.is_none() {
             let start = Instant::now();
-            let task = states.snapshot(*checkpoint);
-            sync_millis.push(start.elapsed().as_secs_f64() * 1e3);
-            to_writer.send(task).expect("the writer waits");
+            let task = states.snapshot(checkpoint);
+            sync_millis = start.elapsed().as_secs_f64() * 1e3;
+            writer = Some(thread::spawn(|| {
+                discard(task);
+                thread_cpu().as_secs_f64() * 1e3
+            }));
         }
         for _ in 0..16 {
             add(states, total, records.batch());
         }
     });
-    drop(to_writer);
+    let writer = writer.expect("a stretch has steps");
     Costs {
         update_nanos,
         sync_millis,
@@ -117,7 +113,7 @@ fn measure(keys: u64) {
     let (mut plain, mut off, mut on) = (Vec::new(), Vec::new(), Vec::new());
     let (mut ratio, mut sync, mut writer) = (Vec::new(), Vec::new(), Vec::new());
     for round in 0..=ROUNDS {
-        let rival = stretch(|_| {
+        let rival = stretch(|| {
             for _ in 0..16 {
                 for key in records.batch().0 {
                     *map.entry(*key).or_insert(0) += 1;
@@ -125,7 +121,8 @@ fn measure(keys: u64) {
             }
         });
         let without = without_checkpoints(&mut states, total, &mut records);
-        let costs = with_checkpoints(&mut states, total, &mut records, &mut checkpoint);
+        checkpoint = checkpoint.next();
+        let costs = with_checkpoint(&mut states, total, &mut records, checkpoint);
         if round == 0 {
             continue; // the first snapshots fault in the memory that later ones recycle
         }
@@ -133,18 +130,20 @@ fn measure(keys: u64) {
         off.push(without);
         on.push(costs.update_nanos);
         ratio.push(costs.update_nanos / without);
-        sync.extend(costs.sync_millis);
+        sync.push(costs.sync_millis);
         writer.push(costs.writer_millis);
     }
     black_box(&map);
     println!(
         "{keys} keys, medians of {ROUNDS}: hashbrown one by one {:.1} ns an update; \
-         state, prefetched {:.1} ns, with a checkpoint every 100 ms {:.1} ns: × {:.3}; \
-         sync phase {:.2} ms, writer {:.1} ms CPU per snapshot",
+         state, prefetched {:.1} ns, with a checkpoint every 100 ms {:.1} ns: × {:.3} \
+         (quartiles {:.3}, {:.3}); sync phase {:.2} ms, writer {:.1} ms CPU per snapshot",
         median(plain),
         median(off),
         median(on),
-        median(ratio),
+        median(ratio.clone()),
+        quantile(ratio.clone(), 0.25),
+        quantile(ratio, 0.75),
         median(sync),
         median(writer),
     );

@@ -6,7 +6,7 @@ use cutwater_keygroups::{Key, KeyHash};
 ///
 /// The hash picks the key group (upper 32 bits) and the table slot (lower 32 bits). A hash that is
 /// not the key's leads to [`WrongGroup`](crate::ErrorKind::WrongGroup) or to a second, separate
-/// entry for the key; it is not recomputed here.
+/// entry for the key, or one that is no longer found; it is not checked here.
 #[derive(Debug)]
 pub struct Keyed<'a, K> {
     key: &'a K,

@@ -9,7 +9,7 @@ use crate::{
     place::Place,
     restore::Unreadable,
     snapshot::{self, Frozen, Writer},
-    table::{FrozenTable, Table},
+    table::{self, Table},
 };
 
 /// A state in the registry, its type erased.
@@ -114,15 +114,14 @@ impl<K, S> fmt::Debug for KeyedTable<K, S> {
 
 struct FrozenEntries<K, S> {
     first_group: u16,
-    table: FrozenTable<K, S>,
+    table: table::Frozen<K, S>,
 }
 
 impl<K: Key, S: Data> Frozen for FrozenEntries<K, S> {
     fn write(self: Box<Self>, out: &mut Writer<'_>) -> Result<()> {
         let first = self.first_group;
-        self.table.drain(|number, key, stored| {
-            let group = first + u16::try_from(number).expect("groups are numbered in 16 bits");
-            out.entry(group, |bytes| {
+        self.table.drain(|number, entries| {
+            out.entries(first + number, entries, |(key, stored), bytes| {
                 key.encode(bytes);
                 snapshot::append(stored, bytes)
             })

@@ -112,27 +112,45 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Appends an entry: what `encode` writes.
-    pub(crate) fn entry(
+    /// Appends entries: of each, what `encode` writes.
+    pub(crate) fn entries<E>(
         &mut self,
         group: u16,
-        encode: impl FnOnce(&mut Vec<u8>) -> Result<(), postcard::Error>,
+        entries: &[E],
+        mut encode: impl FnMut(&E, &mut Vec<u8>) -> Result<(), postcard::Error>,
     ) -> Result<()> {
+        let mut written = 0;
+        for entry in entries {
+            if written == 0 {
+                self.start_section(group);
+            }
+            encode(entry, &mut self.bytes).map_err(|e| self.not_serialisable(e))?;
+            written += 1;
+            if self.bytes.len() >= FILE_BYTES {
+                self.add_to_section(mem::take(&mut written));
+                self.finish_file()?;
+            }
+        }
+        self.add_to_section(written);
+        Ok(())
+    }
+
+    /// Makes the section being filled one of `group`.
+    fn start_section(&mut self, group: u16) {
         if self.section.is_none_or(|(current, ..)| current != group) {
             self.finish_section();
             if self.bytes.is_empty() {
+                self.bytes.reserve_exact(FILE_BYTES + FILE_BYTES / 64);
                 self.bytes.extend(MAGIC);
             }
             self.section = Some((group, self.bytes.len(), 0));
         }
-        encode(&mut self.bytes).map_err(|e| self.not_serialisable(e))?;
+    }
+
+    fn add_to_section(&mut self, written: u64) {
         if let Some((.., entries)) = &mut self.section {
-            *entries += 1;
+            *entries += written;
         }
-        if self.bytes.len() >= FILE_BYTES {
-            self.finish_file()?;
-        }
-        Ok(())
     }
 
     fn finish_section(&mut self) {
@@ -199,11 +217,16 @@ impl<'a> Writer<'a> {
 }
 
 /// Appends `value` as postcard.
+#[inline]
 pub(crate) fn append(value: &impl Serialize, out: &mut Vec<u8>) -> Result<(), postcard::Error> {
     // Most values are small, and into a slice they are written faster than byte by byte onto a `Vec`.
-    let mut small = [0; 64];
-    match postcard::to_slice(value, &mut small) {
-        Ok(bytes) => out.extend_from_slice(bytes),
+    const SMALL: usize = 64;
+    let start = out.len();
+    out.resize(start + SMALL, 0);
+    let written = postcard::to_slice(value, &mut out[start..]).map(|bytes| bytes.len());
+    out.truncate(start + written.as_ref().map_or(0, |written| *written));
+    match written {
+        Ok(_) => {}
         Err(postcard::Error::SerializeBufferFull) => {
             *out = postcard::to_extend(value, mem::take(out))?;
         }

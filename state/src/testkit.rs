@@ -40,7 +40,7 @@ pub fn conforms(mut store: impl FnMut(SnapshotTask) -> Restored) {
 
 const MAX: MaxParallelism = MaxParallelism::new(16).unwrap();
 
-/// So many that regions of the table split, so few that keys are met again.
+/// So many that blocks of the table split, so few that keys are met again.
 const KEYS: u64 = 5000;
 
 /// Random operations, with up to three snapshots open: each equals the state at its start.

@@ -12,8 +12,8 @@ use crate::{
 
 /// One value per key.
 ///
-/// In memory the value stands in the hash table itself. The first write to a region of up to 512
-/// entries after a snapshot clones the region, so a value that owns much memory (a long `Vec`, a map) is better
+/// In memory the value stands in the hash table itself. The first write to a block of up to 256
+/// entries after a snapshot clones the block, so a value that owns much memory (a long `Vec`, a map) is better
 /// an `Arc` of it, or a [`ListState`](crate::ListState) or [`MapState`](crate::MapState).
 ///
 /// In a snapshot: the value as postcard.

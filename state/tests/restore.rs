@@ -10,7 +10,9 @@ use std::{
 
 use common::{MAX, Stored, all};
 use cutwater_barrier::CheckpointId;
-use cutwater_keygroups::{Flink, Key, KeyGroupRange, KeyHash, MaxParallelism};
+use cutwater_keygroups::{
+    DecodeError, Flink, Grouping, Key, KeyGroupRange, KeyHash, MaxParallelism,
+};
 use cutwater_state::{Error, ErrorKind, Keyed, KeyedStates, Restored, Result};
 use serde::{Deserialize, Serialize};
 
@@ -205,21 +207,58 @@ fn another_operator_or_max_parallelism_is_refused() -> Result<()> {
     Ok(())
 }
 
-/// Keys whose hashes agree in all bits: a region outgrows its size instead of splitting for ever.
+/// Keys whose hashes agree in all bits: blocks are chained instead of splitting for ever.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+struct Alike(u64);
+
+/// Keys in whose hashes three of four bits are zero.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+struct Skewed(u64);
+
+macro_rules! poor_key {
+    ($type:ident, $hash:expr) => {
+        impl Key for $type {
+            const GROUPING: Grouping = Grouping::Xxh64;
+
+            fn key_hash(&self) -> KeyHash {
+                $hash(self.0)
+            }
+
+            fn encode(&self, out: &mut Vec<u8>) {
+                self.0.encode(out);
+            }
+
+            fn decode(bytes: &mut &[u8]) -> std::result::Result<Self, DecodeError> {
+                u64::decode(bytes).map(Self)
+            }
+        }
+    };
+}
+
+poor_key!(Alike, |_| 7.key_hash());
+poor_key!(Skewed, |key: u64| {
+    let KeyHash(hash) = key.key_hash();
+    KeyHash(hash & hash.rotate_left(29))
+});
+
 #[test]
 fn keys_with_equal_hashes_are_kept_apart() -> Result<()> {
-    let mut states = KeyedStates::<u64>::new("op", all(), MAX);
+    let mut states = KeyedStates::<Alike>::new("op", all(), MAX);
     let total = states.value::<u64>("total")?;
-    let hash = 0.key_hash();
-    for key in 0..5000_u64 {
-        states[total].put(Keyed::with_hash(&key, hash), key)?;
+    let keys: Vec<_> = (0..3000).map(Alike).collect();
+    for key in &keys {
+        states[total].put(Keyed::new(key), key.0)?;
     }
-    for key in (0..5000_u64).step_by(2) {
-        states[total].clear(Keyed::with_hash(&key, hash))?;
+    for key in keys.iter().step_by(2) {
+        states[total].clear(Keyed::new(key))?;
     }
-    for key in 0..5000_u64 {
-        let expected = (key % 2 == 1).then_some(&key);
-        assert_eq!(states.get(total, Keyed::with_hash(&key, hash))?, expected);
+    let stored = Stored::of(&mut states);
+    let mut again = KeyedStates::<Alike>::restore("op", all(), MAX, [stored.restored()])?;
+    again.value::<u64>("total")?; // the same handle
+    for key in &keys {
+        let expected = (key.0 % 2 == 1).then_some(&key.0);
+        assert_eq!(states.get(total, Keyed::new(key))?, expected);
+        assert_eq!(again.get(total, Keyed::new(key))?, expected);
     }
     Ok(())
 }
@@ -251,23 +290,46 @@ fn a_panic_in_update_leaves_the_states_usable() -> Result<()> {
     Ok(())
 }
 
-/// One group that splits its regions many times, and some far more often than others: three of four
-/// bits of the hashes are zero.
+/// One group that splits its blocks many times, and some far more often than others.
 #[test]
 fn an_uneven_group_finds_each_key_also_after_prefetching() -> Result<()> {
     let (one, groups) = (MaxParallelism::new(1).unwrap(), KeyGroupRange::new(0, 1));
-    let mut states = KeyedStates::<u64>::new("op", groups, one);
+    let mut states = KeyedStates::<Skewed>::new("op", groups, one);
     let total = states.value::<u64>("total")?;
-    let keys: Vec<u64> = (0..60_000).collect();
-    let skewed = |key: &u64| KeyHash(key.key_hash().0 & key.key_hash().0.rotate_left(29));
-    let hashes: Vec<KeyHash> = keys.iter().map(skewed).collect();
+    let keys: Vec<_> = (0..60_000).map(Skewed).collect();
+    let hashes: Vec<KeyHash> = keys.iter().map(Key::key_hash).collect();
     for (key, hash) in keys.iter().zip(&hashes) {
-        states[total].put(Keyed::with_hash(key, *hash), *key)?;
+        states[total].put(Keyed::with_hash(key, *hash), key.0)?;
     }
     states.prefetch(&hashes); // changes nothing
     for (key, hash) in keys.iter().zip(&hashes) {
-        assert_eq!(states.get(total, Keyed::with_hash(key, *hash))?, Some(key));
+        assert_eq!(
+            states.get(total, Keyed::with_hash(key, *hash))?,
+            Some(&key.0)
+        );
     }
     assert_eq!(states[total].iter().count(), keys.len());
+    Ok(())
+}
+
+/// A hash that is not the key's harms that key alone, and panics nowhere.
+#[test]
+fn hashes_that_are_not_the_keys_leave_the_others_alone() -> Result<()> {
+    let mut states = KeyedStates::<u64>::new("op", all(), MAX);
+    let total = states.value::<u64>("total")?;
+    let wrong = 7.key_hash();
+    for key in 0..3000_u64 {
+        states[total].put(Keyed::new(&key), key)?;
+        let foreign = key + 10_000;
+        states[total].put(Keyed::with_hash(&foreign, wrong), 0)?;
+        states[total].clear(Keyed::with_hash(&foreign, wrong))?;
+        states[total].put(Keyed::with_hash(&foreign, wrong), 0)?;
+    }
+    for foreign in 10_000..13_000_u64 {
+        states[total].clear(Keyed::with_hash(&foreign, wrong))?;
+    }
+    for key in 0..3000_u64 {
+        assert_eq!(states.get(total, Keyed::new(&key))?, Some(&key));
+    }
     Ok(())
 }

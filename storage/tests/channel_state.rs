@@ -7,7 +7,8 @@ mod support;
 use bytes::Bytes;
 use cutwater_barrier::CheckpointId;
 use cutwater_storage::{
-    Blobs, BlobsExt, ChannelState, CheckpointStore, ErrorKind, InFlight, testkit::MemoryBlobs,
+    Blobs, BlobsExt, ChannelState, CheckpointStore, ErrorKind, InFlight, Options,
+    testkit::MemoryBlobs,
 };
 use futures::executor::block_on;
 use support::{lead, metadata, objects, options};
@@ -38,7 +39,7 @@ async fn complete(store: &mut CheckpointStore, id: u64) {
     store.committed(CheckpointId::new(id)).await.unwrap();
 }
 
-/// CASES B12, B13: identity is the edge and both subtasks; nothing in flight is no section, no error.
+/// F070; CASES B12, B13: identity is the edge and both subtasks; nothing in flight is no section, no error.
 #[test]
 fn each_channel_gets_back_its_own_records_in_order() {
     block_on(async {
@@ -63,6 +64,22 @@ fn each_channel_gets_back_its_own_records_in_order() {
     });
 }
 
+/// F069: small channel state is in the metadata, with the range of each channel; none at all writes nothing.
+#[test]
+fn little_in_flight_needs_no_object() {
+    block_on(async {
+        let blobs = MemoryBlobs::new();
+        let (mut store, _) = lead(blobs.clone(), Options::default()).await;
+        complete(&mut store, 1).await;
+        assert_eq!(objects(&blobs).await, ["chk-1/_metadata-g1"]);
+        let restored = store.load_latest().await.unwrap().unwrap();
+        let (file, section) = restored.in_flight("rules").next().unwrap();
+        let bytes = store.read(file, section.range.clone()).await.unwrap();
+        assert_eq!(bytes, "no limit");
+    });
+}
+
+/// F069.
 #[test]
 fn nothing_in_flight_writes_no_file() {
     block_on(async {

@@ -275,3 +275,29 @@ fn a_file_that_several_checkpoints_name_is_read_once_and_reported_for_each() {
         assert_eq!(faults.len(), 3);
     });
 }
+
+/// Whatever one checkpoint says of a file is no word for another.
+#[test]
+fn a_file_is_read_again_for_a_checkpoint_that_says_something_else_of_it() {
+    block_on(async {
+        let (mut store, _) = lead(MemoryBlobs::new(), options()).await;
+        let right = file(&store, 1, "shared").await.unwrap();
+        let mut wrong = right.clone();
+        wrong.checksums[1] ^= 1;
+        for (id, file) in [(1, right), (2, wrong)] {
+            let metadata = metadata(&store, id, &[file]);
+            store.complete(&metadata).await.unwrap();
+        }
+        let mut faults = Vec::new();
+        let found = store.verify(|verified| {
+            faults.extend(
+                verified
+                    .result
+                    .err()
+                    .map(|error| (verified.checkpoint, error.offset())),
+            );
+        });
+        found.await.unwrap();
+        assert_eq!(faults, [(CheckpointId::new(2), Some(4))]);
+    });
+}

@@ -29,6 +29,11 @@ const ALLOWED: &[(&str, &[&str], Outside)] = &[
     ("barrier", &[], NoStd),
     ("keygroups", &[], NoStd),
     ("state", &["barrier", "keygroups"], Crates),
+    (
+        "state/soundness",
+        &["barrier", "keygroups", "state"],
+        Crates,
+    ),
     ("storage", &["barrier", "keygroups"], Crates),
     ("sink-2pc", &["barrier"], Nothing),
     ("connectors/source", &["barrier"], Tokio),

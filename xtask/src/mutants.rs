@@ -10,6 +10,7 @@ mod committer;
 mod coordinator;
 mod keygroups;
 mod log;
+mod storage;
 mod watch;
 
 use std::{
@@ -41,6 +42,7 @@ const LISTS: &[(&str, &[Mutant])] = &[
     ("tracker, over", aligner::TRACKER),
     ("coordinator", coordinator::MUTANTS),
     ("checkpoint log", log::MUTANTS),
+    ("store, upserts", storage::MUTANTS),
     ("committer", committer::MUTANTS),
     ("key groups", keygroups::MUTANTS),
 ];

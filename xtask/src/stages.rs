@@ -3,7 +3,10 @@
 //! Every stage asks for all features of the whole workspace where it can, so that cargo builds each
 //! outside crate twice, once to check (clippy, docs) and once to run (tests, doc tests), and no more.
 
-use std::process::{Command, Stdio};
+use std::{
+    path::PathBuf,
+    process::{Command, Stdio},
+};
 
 use crate::{
     arrows,
@@ -62,6 +65,16 @@ pub(crate) const ALL: &[Stage] = &[
         name: "doctests",
         what: "the examples in the docs",
         run: doctests,
+    },
+    Stage {
+        name: "loom",
+        what: "every interleaving of a snapshot's writer with the task",
+        run: loom,
+    },
+    Stage {
+        name: "asan",
+        what: "the states under AddressSanitizer",
+        run: asan,
     },
     Stage {
         name: "small-disk",
@@ -152,6 +165,62 @@ fn tests(workspace: &Workspace) -> Outcome {
 
 fn doctests(workspace: &Workspace) -> Outcome {
     run(workspace, cargo().args(["test", "--doc"]).args(EVERYTHING))
+}
+
+/// The crate that holds what `loom` and `asan` run, with few others below it.
+const SOUNDNESS: [&str; 3] = ["test", "--package", "cutwater-state-soundness"];
+
+/// In a target folder of its own, like `asan`: other flags build everything anew.
+fn loom(workspace: &Workspace) -> Outcome {
+    run(
+        workspace,
+        cargo()
+            .args(SOUNDNESS)
+            .arg("--lib")
+            .env("RUSTFLAGS", "--cfg loom")
+            .env("CARGO_TARGET_DIR", own_target(workspace, "loom")),
+    )
+}
+
+/// Sanitizers are for nightly compilers; a stable one is told to take itself for one.
+fn asan(workspace: &Workspace) -> Outcome {
+    const TARGET: &str = "x86_64-unknown-linux-gnu";
+    if !cfg!(all(
+        target_arch = "x86_64",
+        target_os = "linux",
+        target_env = "gnu"
+    )) {
+        return Outcome::NotRun(format!("it is set up for {TARGET} only"));
+    }
+    if !has_asan(TARGET) {
+        return Outcome::NotRun("this toolchain comes without the sanitizer's library".to_owned());
+    }
+    run(
+        workspace,
+        cargo()
+            .args(SOUNDNESS)
+            .args(["--test", "memory", "--target", TARGET])
+            .env("RUSTC_BOOTSTRAP", "1")
+            .env("RUSTFLAGS", "-Zsanitizer=address")
+            .env("CARGO_TARGET_DIR", own_target(workspace, "asan")),
+    )
+}
+
+fn has_asan(target: &str) -> bool {
+    let folder = Command::new("rustc")
+        .args(["--print", "target-libdir", "--target", target])
+        .output();
+    let folder = folder.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
+    let files = folder.and_then(std::fs::read_dir);
+    files.is_ok_and(|mut files| {
+        files.any(|file| file.is_ok_and(|file| file.file_name().to_string_lossy().contains("asan")))
+    })
+}
+
+fn own_target(workspace: &Workspace, name: &str) -> PathBuf {
+    let shared = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
+    let shared = shared.unwrap_or_else(|| workspace.root.join("target"));
+    shared.join(name)
 }
 
 /// Mounts a small disk in memory, which takes Linux and root.

@@ -79,12 +79,19 @@ impl Channels {
 
     #[inline]
     pub(super) fn is_blocked(&self, channel: Channel) -> bool {
-        self.blocked > 0 && self.all[channel.0].status == Status::Arrived
+        self.blocked > 0 && self.has(channel, Status::Arrived)
     }
 
     #[inline]
     pub(super) fn is_recording(&self, channel: Channel) -> bool {
-        self.recording > 0 && self.all[channel.0].status == Status::Recording
+        self.recording > 0 && self.has(channel, Status::Recording)
+    }
+
+    /// Out of line: what is inlined into the loop over records is the compare and no more.
+    #[cold]
+    #[inline(never)]
+    fn has(&self, channel: Channel, status: Status) -> bool {
+        self.status(channel) == status
     }
 
     /// Whether all have delivered their barrier in order.

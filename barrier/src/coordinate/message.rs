@@ -32,7 +32,7 @@ pub enum Event<R> {
     Finished {
         /// Which one.
         task: TaskId,
-        /// The newest checkpoint that it snapshotted or gave up. A newer one counts it as finished;
+        /// The newest checkpoint that it acknowledged or gave up. A newer one counts it as finished;
         /// for an older one its acknowledgement must still be on the way.
         last: Option<CheckpointId>,
     },

@@ -40,7 +40,7 @@ impl Plan {
     }
 
     /// Adds a task that is fed by `inputs`, one entry for each task with a channel into this one;
-    /// a source has none.
+    /// a source has none. Leave out the back edge of a loop: its barrier goes round by itself.
     ///
     /// # Panics
     ///

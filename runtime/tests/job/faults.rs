@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use cutwater_barrier::Mode;
 use cutwater_runtime::{Collect, ErrorKind, Job, Restart, Restore, Settings};
 use cutwater_source::VecSource;
 use cutwater_storage::{
@@ -54,10 +55,15 @@ fn a_failed_checkpoint_that_is_not_tolerated_restarts_the_job() {
 
 #[test]
 fn whatever_call_fails_once_the_output_is_exact() {
-    for skip in 0..40 {
-        output_is_exact(settings(2), |faults| {
-            faults.fail(On::any().after(skip), Failure::Before);
-        });
+    let mut unaligned = settings(2);
+    unaligned.barriers = Mode::Unaligned;
+    unaligned.channel_capacity = 1;
+    for settings in [settings(2), unaligned] {
+        for skip in 0..40 {
+            output_is_exact(settings.clone(), |faults| {
+                faults.fail(On::any().after(skip), Failure::Before);
+            });
+        }
     }
 }
 

@@ -312,6 +312,60 @@ fn roomy() -> Settings {
     settings
 }
 
+/// B12: forward edges that are not chained, from producers that are rescaled alone, 4 → 2.
+#[test]
+fn a_producer_that_is_rescaled_leaves_no_record_in_flight_behind() {
+    let directory = tempfile::tempdir().unwrap();
+    let output = Collect::new();
+    let build = |producers: u16, steps: &Steps, permits: &Permits| {
+        let permits = permits.clone();
+        let job = Job::new("producers");
+        let numbers = job
+            .source("numbers", Stepped::watched(numbers(RECORDS), steps))
+            .parallelism(producers);
+        let (even, odd) = (
+            numbers
+                .filter(|number| number % 2 == 0)
+                .parallelism(producers),
+            numbers
+                .filter(|number| number % 2 == 1)
+                .parallelism(producers),
+        );
+        even.union(&odd)
+            .map(|number| number)
+            .parallelism(3)
+            .key_by(|number| number % KEYS)
+            .process("count", move |open| Held::open(open, &permits))
+            .sink("updates", output.clone());
+        job
+    };
+    for producers in [4, 2, 3] {
+        let (permits, steps) = (Permits::default(), Steps::up_to(RECORDS));
+        let mut settings = on_request(3, Mode::Unaligned);
+        settings.channel_capacity = 2;
+        settings.batch_size = 16;
+        let job = start(
+            build(producers, &steps, &permits),
+            directory.path(),
+            settings,
+        );
+        permits.await_waiting(3);
+        let checkpoint = checkpoint_while_records_pass(&job, &permits);
+        let metadata = metadata(directory.path(), checkpoint);
+        assert!(in_flight(&metadata, |_| true) > 0);
+        kill(job, &permits);
+    }
+    let job = build(2, &Steps::up_to(u64::MAX), &Permits::unlimited());
+    let settings = on_request(3, Mode::Unaligned);
+    assert!(
+        start(job, directory.path(), settings)
+            .wait()
+            .unwrap()
+            .is_finished
+    );
+    assert_ledger(output.take(), RECORDS);
+}
+
 /// B63: a damaged file of in-flight records is refused by name, and F076: the named checkpoint, and
 /// only that, can be restored without them.
 #[test]

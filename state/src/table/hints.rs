@@ -1,8 +1,8 @@
 //! Where the keys of the coming batch are, so that each access need not search again.
 //!
-//! A prefetch finds every key's slot anyway. It leaves the places here, in the order of the batch, and
+//! A prefetch finds every key's entry anyway. It leaves the places here, in the order of the batch, and
 //! an access takes the next one whose hash is its own. A hint may be out of date (an entry moved, a
-//! region split, another batch): whoever takes it compares the key that is there now.
+//! block split, another batch): whoever takes it compares the key that is there now.
 
 use std::cell::Cell;
 
@@ -12,8 +12,8 @@ use cutwater_keygroups::KeyHash;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Hint {
     hash: KeyHash,
-    pub(crate) region: u32,
-    pub(crate) slot: u32,
+    pub(crate) block: u32,
+    pub(crate) at: u32,
 }
 
 /// The places of one batch.
@@ -31,9 +31,9 @@ impl Hints {
     }
 
     #[inline]
-    pub(crate) fn push(&mut self, hash: KeyHash, region: usize, slot: usize) {
-        if let (Ok(region), Ok(slot)) = (u32::try_from(region), u32::try_from(slot)) {
-            self.hints.push(Hint { hash, region, slot });
+    pub(crate) fn push(&mut self, hash: KeyHash, block: usize, at: usize) {
+        if let (Ok(block), Ok(at)) = (u32::try_from(block), u32::try_from(at)) {
+            self.hints.push(Hint { hash, block, at });
         }
     }
 

@@ -1,61 +1,75 @@
-//! The table of one state: a hash table in regions, by key group, which can be frozen in no time.
+//! The table of one state: a hash table in blocks, by key group, which can be frozen in no time.
 //!
 //! ```text
-//! hash ─ upper half ─▶ key group ─▶ directory ─ bits 10.. of the lower half ─▶ region ─ bits 1..10 ─▶ slot
+//! hash ─ upper half ─▶ key group ─▶ directory ─ bits 9.. of the lower half ─▶ block ─ index ─▶ entry
 //! ```
 //!
-//! Extendible hashing (Fagin, Nievergelt, Pippenger, Strong, 1979) with a small open-addressing
-//! table as bucket. A group's regions stay together, as the group is what a snapshot lists and a
-//! restore asks for. A full region splits alone, so growth never stops the task for a rehash of
-//! everything: the longest steps are one region's split (some microseconds) and the doubling of one
-//! group's directory of 4-byte numbers. Regions are not merged when keys go; a restore packs them anew.
+//! Extendible hashing (Fagin, Nievergelt, Pippenger, Strong, 1979) with small blocks as buckets. The
+//! entries of a block stand one after the other, without gaps and without hashes, which makes them quick to copy
+//! and to write; what finds them is the task's alone. A full block splits alone, so growth never stops
+//! the task for a rehash of everything: the longest steps are one block's split (some microseconds)
+//! and the doubling of one group's directory of 4-byte numbers. Blocks are not merged when keys go; a
+//! restore packs them anew.
 
+mod blocks;
 mod hints;
-mod recycle;
-mod region;
-mod slots;
+mod index;
 
-use std::{hint, sync::Arc};
+use std::{iter, mem};
 
-use cutwater_keygroups::KeyHash;
+use cutwater_keygroups::{Key, KeyHash};
 
+use blocks::Blocks;
+pub(crate) use blocks::Frozen;
 use hints::{Hint, Hints};
-use recycle::{Recycle, Returned};
-use region::Region;
-use slots::{DIRECTORY_BITS, Entry, SLOTS_MIN, Slots, Tag, home, probe_tag, slots_max};
+use index::{ENTRIES_MAX, HOME_BITS, Index};
 
-/// So many slots are fetched at once: about as many misses as a processor has under way.
+/// So many entries are fetched at once: about as many misses as a processor has under way.
 const TOGETHER: usize = 32;
+
+/// Bits of a hash that are left for the directory: the upper half of it chose the group.
+const DIRECTORY_BITS: u32 = 32 - HOME_BITS;
+
+/// A block splits only if its entries differ in one of so many directory bits: each doubles the
+/// directory.
+const BITS_AHEAD: u32 = 4;
 
 /// Entries of all owned groups, which are counted from zero here.
 #[derive(Debug)]
 pub(crate) struct Table<K, V> {
-    groups: Vec<Group<K, V>>,
-    recycle: Recycle<K, V>,
+    /// For each group a directory: for each value of the lowest directory bits, the number of the block.
+    /// Empty as long as the group is.
+    groups: Box<[Vec<u32>]>,
+    blocks: Blocks<K, V, Bucket>,
     /// Where the keys of the current batch were when it was prefetched.
     hints: Hints,
 }
 
+/// What the table knows of a block.
 #[derive(Debug)]
-struct Group<K, V> {
-    /// For each value of the `depth` lowest directory bits, an index into `regions`. Empty as long as
-    /// the group is.
-    directory: Vec<u32>,
-    regions: Vec<Bucket<K, V>>,
-}
-
-/// A region, and how many directory bits all its entries have in common.
-#[derive(Debug)]
-struct Bucket<K, V> {
-    region: Region<K, V>,
+struct Bucket {
+    index: Index,
+    /// How many directory bits all its entries have in common.
     depth: u32,
+    /// A block for more entries whose hashes agree in all bits that could tell them apart.
+    next: Option<u32>,
 }
 
-impl<K: Eq + Clone, V: Clone> Table<K, V> {
+impl<K: Key, V: Clone> Table<K, V> {
+    /// Entries of a full block: about 4 KiB, the bytes that the first write after a snapshot copies.
+    /// 256 for a `u64` key and an `i64` value.
+    const FULL: usize = {
+        let mut entries = 8;
+        while entries < ENTRIES_MAX && 2 * entries * size_of::<(K, V)>() <= 4096 {
+            entries *= 2;
+        }
+        entries
+    };
+
     pub(crate) fn new(groups: usize) -> Self {
         Self {
-            groups: (0..groups).map(|_| Group::new()).collect(),
-            recycle: Recycle::new(slots_max::<K, V>()),
+            groups: vec![Vec::new(); groups].into(),
+            blocks: Blocks::new(Self::FULL),
             hints: Hints::default(),
         }
     }
@@ -63,15 +77,13 @@ impl<K: Eq + Clone, V: Clone> Table<K, V> {
     #[inline]
     pub(crate) fn get(&self, group: usize, hash: KeyHash, key: &K) -> Option<&V> {
         let (number, at) = self.find(group, hash, key)?;
-        let slots = self.groups[group].regions[number].region.slots();
-        Some(&slots[at].as_ref().expect("an entry was found there").2)
+        Some(&self.blocks.entries(number)[at].1)
     }
 
     #[inline]
     pub(crate) fn get_mut(&mut self, group: usize, hash: KeyHash, key: &K) -> Option<&mut V> {
         let (number, at) = self.find(group, hash, key)?;
-        let region = &mut self.groups[group].regions[number].region;
-        Some(region.value_mut(at, &mut self.recycle))
+        Some(self.blocks.value_mut(number, at))
     }
 
     /// Lends the value of `key`, or else what `default` makes.
@@ -83,13 +95,10 @@ impl<K: Eq + Clone, V: Clone> Table<K, V> {
         key: &K,
         default: impl FnOnce() -> V,
     ) -> &mut V {
-        let (number, at) = self.find(group, hash, key).unwrap_or_else(|| {
-            let entry = (Tag::of(hash), key.clone(), default());
-            self.groups[group].insert(entry, &mut self.recycle)
-        });
-        self.groups[group].regions[number]
-            .region
-            .value_mut(at, &mut self.recycle)
+        let (number, at) = self
+            .find(group, hash, key)
+            .unwrap_or_else(|| self.insert(group, hash, (key.clone(), default())));
+        self.blocks.value_mut(number, at)
     }
 
     #[inline]
@@ -101,42 +110,63 @@ impl<K: Eq + Clone, V: Clone> Table<K, V> {
         f: impl FnOnce(&mut Option<V>) -> R,
     ) -> R {
         if let Some((number, at)) = self.find(group, hash, key) {
-            let region = &mut self.groups[group].regions[number].region;
-            return region.update(at, &mut self.recycle, f);
+            return self.blocks.lend(number, at, f, |entries, bucket| {
+                // The last entry stands at `at` now, or `at` was the last one. (None at all is there
+                // for a position if hashes were not those of the keys.)
+                let last = entries.len();
+                let hash_of = |position| {
+                    let position = if position == last { at } else { position };
+                    entries.get(position).map_or(hash.lower(), lower)
+                };
+                bucket.index.remove(hash.lower(), at, hash_of);
+                if at < last {
+                    bucket.index.moved(lower(&entries[at]), last, at);
+                }
+            });
         }
         let mut value = None;
         let result = f(&mut value);
         if let Some(value) = value {
-            let entry = (Tag::of(hash), key.clone(), value);
-            self.groups[group].insert(entry, &mut self.recycle);
+            self.insert(group, hash, (key.clone(), value));
         }
         result
     }
 
-    /// The region and slot of `key`: where the prefetch saw it, if it is still there.
+    /// The block and position of `key`: where the prefetch saw it, if it is still there.
     #[inline]
     fn find(&self, group: usize, hash: KeyHash, key: &K) -> Option<(usize, usize)> {
-        let group = &self.groups[group];
-        if let Some(Hint { region, slot, .. }) = self.hints.next_for(hash) {
-            let (number, at) = (region as usize, slot as usize);
-            if let Some(bucket) = group.regions.get(number)
-                && let Some(Some((_, found, _))) = bucket.region.slots().get(at)
-                && found == key
-            {
+        if let Some(Hint { block, at, .. }) = self.hints.next_for(hash) {
+            let (number, at) = (block as usize, at as usize);
+            let entries = self.blocks.entries(number);
+            if entries.get(at).is_some_and(|(found, _)| found == key) {
                 return Some((number, at));
             }
         }
-        let tag = Tag::of(hash);
-        let number = group.region_of(tag)?;
-        Some((number, group.regions[number].region.find(tag, key)?))
+        let mut number = self.block_of(group, hash)?;
+        loop {
+            let (bucket, entries) = (self.blocks.extra(number), self.blocks.entries(number));
+            let is = |at: usize| entries.get(at).is_some_and(|(found, _)| found == key);
+            if let Some(at) = bucket.index.find(hash.lower(), is) {
+                return Some((number, at));
+            }
+            number = bucket.next? as usize;
+        }
+    }
+
+    /// The first block for `hash`; `None` only if the group never had an entry.
+    #[inline]
+    fn block_of(&self, group: usize, hash: KeyHash) -> Option<usize> {
+        let directory = &self.groups[group];
+        // An empty directory wraps to a mask of all ones, which finds nothing.
+        let mask = directory.len().wrapping_sub(1);
+        Some(*directory.get((hash.lower() >> HOME_BITS) as usize & mask)? as usize)
     }
 
     /// Brings what accesses to these hashes would read into the cache, and remembers where each was,
     /// for accesses in the same order. `group_of` tells the group, or `None` if it is not owned.
     ///
-    /// In three passes over a few hashes at a time. The first finds out which slot to look at, from
-    /// directories that are mostly cached; the second only reads these slots, in a loop so short that
-    /// the processor has dozens of its misses under way at once; the third looks at what has arrived.
+    /// In three passes over a few hashes at a time, each of which asks for what the next one reads: the
+    /// block's head, its index, the entry. So dozens of cache misses are under way at once.
     pub(crate) fn prefetch(
         &mut self,
         hashes: &[KeyHash],
@@ -144,30 +174,25 @@ impl<K: Eq + Clone, V: Clone> Table<K, V> {
     ) {
         self.hints.clear();
         for hashes in hashes.chunks(TOGETHER) {
-            let mut starts = [None; TOGETHER];
-            for (start, &hash) in starts.iter_mut().zip(hashes) {
-                *start = group_of(hash).and_then(|group| {
-                    let group = &self.groups[group];
-                    let number = group.region_of(Tag::of(hash))?;
-                    Some((number, group.regions[number].region.slots()))
-                });
-            }
-            let mut filled = 0_usize;
-            for (start, &hash) in starts.iter().zip(hashes) {
-                if let Some((_, slots)) = start {
-                    // The search may go on in the next slot, and that in the next cache line.
-                    let first = home(Tag::of(hash), slots.len());
-                    let second = (first + 1) & (slots.len() - 1);
-                    filled += usize::from(slots[first].is_some());
-                    filled += usize::from(slots[second].is_some());
+            let mut numbers = [None; TOGETHER];
+            for (number, &hash) in numbers.iter_mut().zip(hashes) {
+                *number = group_of(hash).and_then(|group| self.block_of(group, hash));
+                if let Some(number) = *number {
+                    self.blocks.prefetch(number);
                 }
             }
-            hint::black_box(filled); // or the compiler merges this loop with the next
-            for (start, &hash) in starts.iter().zip(hashes) {
-                if let Some((number, slots)) = *start
-                    && let Some(slot) = probe_tag(slots, Tag::of(hash))
-                {
-                    self.hints.push(hash, number, slot);
+            for (number, &hash) in numbers.iter().zip(hashes) {
+                if let Some(number) = *number {
+                    blocks::fetch(self.blocks.extra(number).index.home(hash.lower()));
+                }
+            }
+            for (number, &hash) in numbers.iter().zip(hashes) {
+                if let Some(number) = *number {
+                    let index = &self.blocks.extra(number).index;
+                    if let Some(at) = index.find(hash.lower(), |_| true) {
+                        self.blocks.prefetch_entry(number, at);
+                        self.hints.push(hash, number, at);
+                    }
                 }
             }
         }
@@ -175,140 +200,147 @@ impl<K: Eq + Clone, V: Clone> Table<K, V> {
 
     /// Each entry once, in no particular order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
-        let buckets = self.groups.iter().flat_map(|group| &group.regions);
-        let slots = buckets.flat_map(|bucket| bucket.region.slots());
-        slots.flatten().map(|(_, key, value)| (key, value))
+        let entries = self.blocks.iter().flatten();
+        entries.map(|(key, value)| (key, value))
     }
 
-    /// A view of all entries as of now, which later writes do not change.
-    pub(crate) fn freeze(&mut self) -> FrozenTable<K, V> {
-        let mut regions = Vec::with_capacity(self.groups.iter().map(|g| g.regions.len()).sum());
-        for (number, group) in self.groups.iter_mut().enumerate() {
-            let filled = group.regions.iter_mut().filter(|b| !b.region.is_empty());
-            regions.extend(filled.map(|bucket| (number, bucket.region.freeze())));
-        }
-        FrozenTable {
-            regions,
-            returned: self.recycle.returned(),
-        }
-    }
-}
-
-impl<K: Eq + Clone, V: Clone> Group<K, V> {
-    const fn new() -> Self {
-        Self {
-            directory: Vec::new(),
-            regions: Vec::new(),
-        }
+    /// A view of all entries as of now, by group, which later writes do not change.
+    pub(crate) fn freeze(&mut self) -> Frozen<K, V> {
+        self.blocks.freeze()
     }
 
-    /// The number of the region for `tag`; `None` only if the group has no entry.
-    #[inline]
-    fn region_of(&self, tag: Tag) -> Option<usize> {
-        // An empty directory wraps to a mask of all ones, which finds nothing.
-        let mask = self.directory.len().wrapping_sub(1);
-        Some(*self.directory.get(tag.directory_bits() & mask)? as usize)
-    }
-
-    /// Adds an entry whose key is not there yet; returns its region and slot.
+    /// Adds an entry whose key is not there yet; returns its block and position.
     #[cold]
-    fn insert(&mut self, entry: Entry<K, V>, recycle: &mut Recycle<K, V>) -> (usize, usize) {
-        if self.directory.is_empty() {
-            self.directory.push(0);
-            let region = Region::new(recycle.empty(SLOTS_MIN));
-            self.regions.push(Bucket { region, depth: 0 });
+    fn insert(&mut self, group: usize, hash: KeyHash, entry: (K, V)) -> (usize, usize) {
+        if self.groups[group].is_empty() {
+            let number = self.add_block(group, 0);
+            self.groups[group].push(number);
         }
         loop {
-            let number = self.region_of(entry.0).expect("made above if missing");
-            if !self.regions[number].region.is_full() {
-                return (number, self.regions[number].region.insert(entry, recycle));
+            let first = self.block_of(group, hash).expect("made above if missing");
+            if let Some(number) = self.with_room(first) {
+                return (number, self.append(number, hash.lower(), entry));
             }
-            if self.can_split(number) {
-                self.split(number, recycle);
-            } else {
-                self.enlarge(number, recycle);
+            if !self.split(group, first) {
+                self.prolong(group, first);
             }
         }
     }
 
-    /// Whether a region has its full size, and splitting it would separate some of its entries.
-    ///
-    /// Entries whose hashes agree in all these bits would double the directory for nothing; then
-    /// the region outgrows its size instead.
-    fn can_split(&self, number: usize) -> bool {
-        let Bucket { region, depth } = &self.regions[number];
-        if region.slots().len() < slots_max::<K, V>() || *depth >= DIRECTORY_BITS {
+    /// The block `first` and those which continue it.
+    fn chain(&self, first: usize) -> impl Iterator<Item = usize> {
+        let next = |&number: &usize| self.blocks.extra(number).next.map(|next| next as usize);
+        iter::successors(Some(first), next)
+    }
+
+    fn with_room(&self, first: usize) -> Option<usize> {
+        self.chain(first)
+            .find(|&number| self.blocks.entries(number).len() < Self::FULL)
+    }
+
+    fn add_block(&mut self, group: usize, depth: u32) -> u32 {
+        let group = u16::try_from(group).expect("groups are numbered in 16 bits");
+        let bucket = Bucket {
+            index: Index::with_room_for(1),
+            depth,
+            next: None,
+        };
+        u32::try_from(self.blocks.push(group, bucket)).expect("fewer blocks than 2^32")
+    }
+
+    /// Adds an entry to a block that is not full; returns its position.
+    fn append(&mut self, number: usize, hash: u32, entry: (K, V)) -> usize {
+        self.blocks.modify(number, |entries, bucket| {
+            let at = entries.len();
+            if at == entries.capacity() {
+                entries.reserve_exact(Self::capacity_for(at + 1) - at);
+            }
+            if !bucket.index.has_room_for(at + 1) {
+                let mut index = Index::with_room_for(at + 1);
+                for (at, entry) in entries.iter().enumerate() {
+                    index.insert(lower(entry), at);
+                }
+                bucket.index = index;
+            }
+            bucket.index.insert(hash, at);
+            entries.push(entry);
+            at
+        })
+    }
+
+    /// Room for so many entries or a few more: powers of two in small blocks, so that 32768 groups with
+    /// one key each stay small, and eighths of a full block after that.
+    fn capacity_for(entries: usize) -> usize {
+        if entries <= Self::FULL / 2 {
+            entries.next_power_of_two().max(2)
+        } else {
+            entries.next_multiple_of(Self::FULL / 8)
+        }
+    }
+
+    /// Distributes the entries of `first`, and of the blocks that continue it, over it and a new block
+    /// by one more bit of their hashes. `false` if there is no bit that would separate them.
+    fn split(&mut self, group: usize, first: usize) -> bool {
+        let depth = self.blocks.extra(first).depth;
+        let chain: Vec<usize> = self.chain(first).collect();
+        // All hashes before anything moves: a user's `key_hash` may panic.
+        let entries = chain.iter().flat_map(|&n| self.blocks.entries(n));
+        let hashes: Vec<u32> = entries.map(lower).collect();
+        let bits = |hash: u32| hash >> HOME_BITS >> depth;
+        let ahead = (1 << BITS_AHEAD.min(DIRECTORY_BITS - depth)) - 1;
+        let differ = hashes
+            .iter()
+            .fold(0, |all, &hash| all | (bits(hash) ^ bits(hashes[0])));
+        if differ & ahead == 0 {
             return false;
         }
-        let mut sides = region.slots().iter().flatten().map(|e| side(e.0, *depth));
-        let first = sides.next();
-        sides.any(|side| Some(side) != first)
+
+        let directory = &mut self.groups[group];
+        if directory.len() == 1 << depth {
+            directory.extend_from_within(..);
+        }
+        let common = (hashes[0] >> HOME_BITS) as usize & ((1 << depth) - 1);
+        let second = self.add_block(group, depth + 1);
+        let ones = self.groups[group][common | 1 << depth..].iter_mut();
+        for number in ones.step_by(2 << depth) {
+            *number = second;
+        }
+        let mut moving = Vec::with_capacity(hashes.len());
+        for &number in &chain {
+            self.blocks.modify(number, |entries, bucket| {
+                moving.append(&mut mem::take(entries));
+                bucket.index = Index::with_room_for(1);
+                bucket.depth = depth + 1;
+            });
+        }
+        let second = second as usize;
+        let ones = hashes.iter().filter(|&&hash| bits(hash) & 1 == 1).count();
+        for (number, count) in [(first, hashes.len() - ones), (second, ones)] {
+            let count = count.min(Self::FULL);
+            self.blocks.modify(number, |entries, bucket| {
+                entries.reserve_exact(Self::capacity_for(count));
+                bucket.index = Index::with_room_for(count);
+            });
+        }
+        for (hash, entry) in hashes.into_iter().zip(moving) {
+            let side = if bits(hash) & 1 == 1 { second } else { first };
+            let number = self.with_room(side);
+            let number = number.unwrap_or_else(|| self.prolong(group, side));
+            self.append(number, hash, entry);
+        }
+        true
     }
 
-    fn split(&mut self, number: usize, recycle: &mut Recycle<K, V>) {
-        let depth = self.regions[number].depth;
-        if self.directory.len() == 1 << depth {
-            self.directory.extend_from_within(..);
-        }
-        let mut slots = self.regions[number].region.take_slots(recycle);
-        let mut halves = [(); 2].map(|()| Region::new(recycle.empty(slots.len())));
-        let mut common = 0; // the directory bits below `depth`
-        for entry in slots.iter_mut().filter_map(Option::take) {
-            common = entry.0.directory_bits() & ((1 << depth) - 1);
-            halves[side(entry.0, depth)].insert(entry, recycle);
-        }
-        recycle.keep(slots);
-        let added =
-            u32::try_from(self.regions.len()).expect("fewer regions than directory bits allow");
-        let ones = common | 1 << depth;
-        for pointer in self.directory[ones..].iter_mut().step_by(2 << depth) {
-            *pointer = added;
-        }
-        let [zeros, ones] = halves.map(|region| Bucket {
-            region,
-            depth: depth + 1,
-        });
-        self.regions[number] = zeros;
-        self.regions.push(ones);
-    }
-
-    fn enlarge(&mut self, number: usize, recycle: &mut Recycle<K, V>) {
-        let region = &mut self.regions[number].region;
-        let mut slots = region.take_slots(recycle);
-        let mut larger = Region::new(recycle.empty(2 * slots.len()));
-        for entry in slots.iter_mut().filter_map(Option::take) {
-            larger.insert(entry, recycle);
-        }
-        *region = larger;
+    /// Adds a block to the end of a chain.
+    fn prolong(&mut self, group: usize, first: usize) -> usize {
+        let last = self.chain(first).last().expect("at least the first");
+        let added = self.add_block(group, self.blocks.extra(last).depth);
+        self.blocks.extra_mut(last).next = Some(added);
+        added as usize
     }
 }
 
-/// On which side of a split a tag falls.
-fn side(tag: Tag, depth: u32) -> usize {
-    tag.directory_bits() >> depth & 1
-}
-
-/// A table as of one moment, for the snapshot's writer.
-#[derive(Debug)]
-pub(crate) struct FrozenTable<K, V> {
-    /// In order of groups.
-    regions: Vec<(usize, Arc<Slots<K, V>>)>,
-    returned: Returned<K, V>,
-}
-
-impl<K, V> FrozenTable<K, V> {
-    /// Calls `f` with the group, key and value of each entry, group by group, and lets go of each
-    /// region as soon as it is through with it, so that the task need not copy it any more.
-    pub(crate) fn drain<E>(
-        self,
-        mut f: impl FnMut(usize, &K, &V) -> Result<(), E>,
-    ) -> Result<(), E> {
-        for (group, slots) in self.regions {
-            for (_, key, value) in slots.iter().flatten() {
-                f(group, key, value)?;
-            }
-            self.returned.done_with(slots);
-        }
-        Ok(())
-    }
+/// The half of the hash that tells the keys of a group apart.
+fn lower<K: Key, V>((key, _): &(K, V)) -> u32 {
+    key.key_hash().lower()
 }

@@ -1,0 +1,136 @@
+//! The entries of a block in memory, and buffers that are used again.
+//!
+//! A copy into fresh memory faults page by page, which made the first writes after a snapshot many
+//! times slower than copying into buffers used before. The price is that after a snapshot a table
+//! keeps the memory of the blocks that were copied during it.
+
+use std::sync::PoisonError;
+
+use super::sync::{Arc, Mutex, MutexGuard, UnsafeCell};
+
+/// Entries that are read by anybody, or written by one: which of both, the users of this know.
+#[derive(Debug)]
+pub(super) struct Buffer<K, V> {
+    entries: UnsafeCell<Vec<(K, V)>>,
+}
+
+// SAFETY: shared, it lends `&(K, V)` to several threads, and `&mut (K, V)` to one of them at a time
+// under the promise of `write`.
+unsafe impl<K: Send + Sync, V: Send + Sync> Sync for Buffer<K, V> {}
+
+impl<K, V> Buffer<K, V> {
+    pub(super) fn new(entries: Vec<(K, V)>) -> Arc<Self> {
+        Arc::new(Self {
+            entries: UnsafeCell::new(entries),
+        })
+    }
+
+    /// # Safety
+    ///
+    /// Nobody calls `write` until `f` has returned, and what others wrote before is visible here.
+    pub(super) unsafe fn read<R>(&self, f: impl FnOnce(&[(K, V)]) -> R) -> R {
+        // SAFETY: promised by the caller.
+        self.entries.with(|entries| f(unsafe { &*entries }))
+    }
+
+    /// # Safety
+    ///
+    /// Nobody calls `read` or `write` until `f` has returned, or uses what it has left a pointer to.
+    #[inline]
+    pub(super) unsafe fn write<R>(&self, f: impl FnOnce(&mut Vec<(K, V)>) -> R) -> R {
+        // SAFETY: promised by the caller.
+        self.entries.with_mut(|entries| f(unsafe { &mut *entries }))
+    }
+
+    fn only_mine<R>(&mut self, f: impl FnOnce(&mut Vec<(K, V)>) -> R) -> R {
+        // SAFETY: borrowed exclusively.
+        unsafe { self.write(f) }
+    }
+}
+
+/// Buffers to use again, of one thread: the task and each writer have their own, and share the rest.
+#[derive(Debug)]
+pub(super) struct Recycle<K, V> {
+    /// Empty, and referred to from nowhere else.
+    spare: Buffers<K, V>,
+    shared: Arc<Mutex<Buffers<K, V>>>,
+    /// Entries for which a buffer must have room to be kept.
+    capacity: usize,
+}
+
+type Buffers<K, V> = Vec<Arc<Buffer<K, V>>>;
+
+/// So many are taken from the shared ones, or added to them, at once.
+const TOGETHER: usize = 32;
+
+impl<K, V> Recycle<K, V> {
+    pub(super) fn new(capacity: usize) -> Self {
+        Self {
+            spare: Vec::new(),
+            shared: Arc::new(Mutex::new(Vec::new())),
+            capacity,
+        }
+    }
+
+    /// For another thread.
+    pub(super) fn another(&self) -> Self {
+        Self {
+            spare: Vec::new(),
+            shared: Arc::clone(&self.shared),
+            capacity: self.capacity,
+        }
+    }
+
+    /// A copy that nobody else refers to.
+    pub(super) fn copy(&mut self, entries: &[(K, V)]) -> Arc<Buffer<K, V>>
+    where
+        K: Clone,
+        V: Clone,
+    {
+        if 2 * entries.len() < self.capacity {
+            return Buffer::new(entries.to_vec()); // few, or not for long
+        }
+        let spare = self.spare();
+        let mut copy = spare.unwrap_or_else(|| Buffer::new(Vec::with_capacity(self.capacity)));
+        let buffer = Arc::get_mut(&mut copy).expect("a spare one is referred to from nowhere else");
+        buffer.only_mine(|copy| copy.extend_from_slice(entries));
+        copy
+    }
+
+    /// Lets go of a buffer, which is kept if nobody else refers to it.
+    pub(super) fn done_with(&mut self, mut buffer: Arc<Buffer<K, V>>) {
+        let Some(mine) = Arc::get_mut(&mut buffer) else {
+            return;
+        };
+        let capacity = mine.only_mine(|entries| {
+            entries.clear(); // a user's `drop`: in the thread that is done, and without a lock
+            entries.capacity()
+        });
+        if capacity >= self.capacity {
+            self.spare.push(buffer);
+            if self.spare.len() >= 2 * TOGETHER {
+                let more = self.spare.drain(TOGETHER..);
+                lock(&self.shared).extend(more);
+            }
+        }
+    }
+
+    fn spare(&mut self) -> Option<Arc<Buffer<K, V>>> {
+        if self.spare.is_empty() {
+            let mut shared = lock(&self.shared);
+            let rest = shared.len().saturating_sub(TOGETHER);
+            self.spare.extend(shared.drain(rest..));
+        }
+        self.spare.pop()
+    }
+}
+
+impl<K, V> Drop for Recycle<K, V> {
+    fn drop(&mut self) {
+        lock(&self.shared).append(&mut self.spare);
+    }
+}
+
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}

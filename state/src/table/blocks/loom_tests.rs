@@ -1,0 +1,134 @@
+//! Every interleaving of the task's first writes after a snapshot with the snapshot's writers.
+//!
+//! loom tries them all, and fails a run in which entries are read beside a write that is not ordered with it,
+//! or in which a buffer with such a cell is used after it was freed. Run with `cargo xtask test loom`.
+
+use loom::{model::Builder, thread};
+
+use super::{Blocks, Frozen};
+
+type Entry = (u8, Box<u8>);
+
+/// Tries all interleavings in which threads are stopped against their will up to three times.
+fn interleaved(run: impl Fn() + Send + Sync + 'static) {
+    let mut builder = Builder::new();
+    builder.preemption_bound = builder.preemption_bound.or(Some(3));
+    builder.check(run);
+}
+
+/// One block, and then another, with an entry each.
+fn two_blocks() -> Blocks<u8, Box<u8>, ()> {
+    let mut blocks = Blocks::new(1);
+    for key in 0..2 {
+        let number = blocks.push(u16::from(key), ());
+        blocks.modify(number, |entries, ()| entries.push((key, Box::new(0))));
+    }
+    blocks
+}
+
+fn set(blocks: &mut Blocks<u8, Box<u8>, ()>, number: usize, value: u8) {
+    blocks.modify(number, |entries, ()| *entries[0].1 = value);
+}
+
+fn drained(frozen: Frozen<u8, Box<u8>>) -> Vec<Entry> {
+    let mut found = Vec::new();
+    let all: Result<(), ()> = frozen.drain(|group, entries| {
+        assert!(entries.iter().all(|(key, _)| u16::from(*key) == group));
+        found.extend_from_slice(entries);
+        Ok(())
+    });
+    all.expect("it does not fail");
+    found
+}
+
+fn values(entries: &[Entry]) -> Vec<u8> {
+    entries.iter().map(|(_, value)| **value).collect()
+}
+
+fn live(blocks: &Blocks<u8, Box<u8>, ()>) -> Vec<u8> {
+    blocks.iter().flat_map(values).collect()
+}
+
+/// The writer gets both blocks as they were, whichever of both comes first to which.
+#[test]
+fn later_writes_are_invisible_to_a_snapshot() {
+    interleaved(|| {
+        let mut blocks = two_blocks();
+        let frozen = blocks.freeze();
+        let writer = thread::spawn(move || drained(frozen));
+        set(&mut blocks, 0, 1);
+        set(&mut blocks, 1, 2);
+        set(&mut blocks, 0, 3);
+        let found = writer.join().expect("the writer does not panic");
+        assert_eq!(values(&found), [0, 0]);
+        assert_eq!(live(&blocks), [3, 2]);
+    });
+}
+
+/// The same with a writer that takes all blocks aside before it reads them.
+#[test]
+fn later_writes_are_invisible_to_a_pressed_snapshot() {
+    interleaved(|| {
+        let mut blocks = two_blocks();
+        let mut frozen = blocks.freeze();
+        let writer = thread::spawn(move || {
+            frozen.take_aside();
+            drained(frozen)
+        });
+        set(&mut blocks, 0, 1);
+        set(&mut blocks, 1, 2);
+        let found = writer.join().expect("the writer does not panic");
+        assert_eq!(values(&found), [0, 0]);
+        assert_eq!(live(&blocks), [1, 2]);
+    });
+}
+
+/// Two writers read one block, and the task leaves it to both of them, or to one, or to none.
+#[test]
+fn two_snapshots_may_read_the_same_block() {
+    interleaved(|| {
+        let mut blocks = Blocks::new(1);
+        blocks.push(0, ());
+        blocks.modify(0, |entries, ()| entries.push((0, Box::new(0))));
+        let (one, two) = (blocks.freeze(), blocks.freeze());
+        let one = thread::spawn(move || drained(one));
+        let two = thread::spawn(move || drained(two));
+        set(&mut blocks, 0, 1);
+        for writer in [one, two] {
+            assert_eq!(values(&writer.join().expect("it does not panic")), [0]);
+        }
+        assert_eq!(live(&blocks), [1]);
+    });
+}
+
+/// A snapshot is cancelled, while the task gives it what it no longer wants; and the next one is
+/// given what was left over.
+#[test]
+fn a_cancelled_snapshot_gives_everything_back() {
+    interleaved(|| {
+        let mut blocks = two_blocks();
+        let frozen = blocks.freeze();
+        let canceller = thread::spawn(move || drop(frozen));
+        set(&mut blocks, 0, 1);
+        canceller.join().expect("it does not panic");
+        let frozen = blocks.freeze();
+        set(&mut blocks, 0, 2);
+        set(&mut blocks, 1, 2);
+        assert_eq!(values(&drained(frozen)), [1, 0]);
+        assert_eq!(live(&blocks), [2, 2]);
+    });
+}
+
+/// The task ends first.
+#[test]
+fn a_snapshot_outlives_the_blocks() {
+    interleaved(|| {
+        let mut blocks = two_blocks();
+        let frozen = blocks.freeze();
+        let writer = thread::spawn(move || drained(frozen));
+        set(&mut blocks, 1, 2);
+        drop(blocks);
+        let found = writer.join().expect("the writer does not panic");
+        assert_eq!(values(&found), [0, 0]);
+    });
+}

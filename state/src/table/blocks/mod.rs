@@ -1,0 +1,398 @@
+//! Blocks of entries which a snapshot's writer reads while the task goes on writing: the one module
+//! with `unsafe` code, and its safe face.
+//!
+//! ```text
+//! Blocks    the task's: reads and writes entries, adds blocks, freezes all in no time
+//! Frozen    a snapshot's: reads each block once as it was when it was frozen, from any thread
+//! ```
+//!
+//! A snapshot is a number, the epoch. Each block knows in which epoch it was last written to. On the
+//! first write in a later epoch the task settles with the open snapshots ([`slot`]): it copies the
+//! block aside for those that have not read it, and then writes in place. Where a writer is just reading
+//! in place, the task leaves the block to it and goes on with the copy. So neither ever waits for the other.
+//!
+//! What makes the pointers sound:
+//!
+//! 1. A cell refers to its block's live buffer, and owns one count of it. It is freed with the cell, or
+//!    replaced by the task; the cells are shared with the snapshots, and so outlive what reads them.
+//! 2. Only the task writes to a live buffer, only through `&mut Blocks`, and only if the block's epoch is
+//!    the current one: then each snapshot that may read the block has settled, or was opened before the
+//!    block was there.
+//! 3. A writer reads a live buffer only between `claim` and `done`, and reads the cell before it claims:
+//!    before the task, which must give first, can replace the buffer.
+#![expect(
+    unsafe_code,
+    reason = "task and writer share entries without a lock or a count on the task's way"
+)]
+
+mod buffer;
+mod frozen;
+#[cfg(all(test, loom))]
+mod loom_tests;
+mod slot;
+mod sync;
+
+use std::{
+    fmt,
+    marker::PhantomData,
+    mem::{self, ManuallyDrop},
+    ptr::{self, NonNull},
+    slice,
+    sync::atomic::{AtomicU16, Ordering},
+};
+
+use buffer::{Buffer, Recycle};
+pub(crate) use frozen::Frozen;
+use frozen::Side;
+use slot::State;
+use sync::{Arc, AtomicPtr};
+
+/// Blocks are added in chunks of so many, which stay where they are: no growth copies all of them.
+const CHUNK: usize = if cfg!(loom) { 2 } else { 512 };
+
+/// Numbered blocks of entries, each with an `X` that only the task sees.
+pub(crate) struct Blocks<K, V, X> {
+    chunks: Vec<Chunk<K, V, X>>,
+    epoch: u64,
+    /// Snapshots whose writers may still come for blocks.
+    open: Vec<Arc<Side<K, V>>>,
+    recycle: Recycle<K, V>,
+    /// First writes in this epoch, as long as a snapshot was open.
+    pressed: usize,
+}
+
+struct Chunk<K, V, X> {
+    blocks: Vec<Block<K, V, X>>,
+    cells: Arc<Cells<K, V>>,
+}
+
+/// The task's side of a block.
+struct Block<K, V, X> {
+    /// The epoch in which it was last written to.
+    written: u64,
+    /// Where the live buffer has its entries, and how many.
+    entries: NonNull<(K, V)>,
+    len: usize,
+    extra: X,
+}
+
+// SAFETY: the pointers are to entries of a buffer in `cells`, which may be sent.
+unsafe impl<K: Send + Sync, V: Send + Sync, X: Send> Send for Block<K, V, X> {}
+
+type Cells<K, V> = Box<[Cell<K, V>]>;
+
+/// The side of a block that snapshots see.
+#[derive(Debug)]
+struct Cell<K, V> {
+    /// From [`Arc::into_raw`]; null as long as there is no such block.
+    live: AtomicPtr<Buffer<K, V>>,
+    group: AtomicU16,
+    owns: PhantomData<Arc<Buffer<K, V>>>,
+}
+
+impl<K, V> Drop for Cell<K, V> {
+    fn drop(&mut self) {
+        let live = self.live.load(Ordering::Acquire);
+        if !live.is_null() {
+            // SAFETY: the cell owns one count, and is gone after this.
+            drop(unsafe { Arc::from_raw(live) });
+        }
+    }
+}
+
+impl<K: Clone, V: Clone, X> Blocks<K, V, X> {
+    /// No blocks. Buffers with room for `capacity` entries are used again.
+    pub(crate) fn new(capacity: usize) -> Self {
+        Self {
+            chunks: Vec::new(),
+            epoch: 0,
+            open: Vec::new(),
+            recycle: Recycle::new(capacity),
+            pressed: 0,
+        }
+    }
+
+    /// Adds a block of `group`, without entries, and returns its number: blocks are counted from zero.
+    pub(crate) fn push(&mut self, group: u16, extra: X) -> usize {
+        if self.chunks.last().is_none_or(|c| c.blocks.len() == CHUNK) {
+            let cell = || Cell {
+                live: AtomicPtr::new(ptr::null_mut()),
+                group: AtomicU16::new(0),
+                owns: PhantomData,
+            };
+            self.chunks.push(Chunk {
+                blocks: Vec::with_capacity(CHUNK),
+                cells: Arc::new((0..CHUNK).map(|_| cell()).collect()),
+            });
+        }
+        let chunks = self.chunks.len();
+        let chunk = self.chunks.last_mut().expect("pushed above if missing");
+        let cell = &chunk.cells[chunk.blocks.len()];
+        cell.group.store(group, Ordering::Relaxed);
+        let buffer = Arc::into_raw(Buffer::new(Vec::new()));
+        cell.live.store(buffer.cast_mut(), Ordering::Release);
+        chunk.blocks.push(Block {
+            written: self.epoch, // of no interest to snapshots that are open already
+            entries: NonNull::dangling(),
+            len: 0,
+            extra,
+        });
+        (chunks - 1) * CHUNK + chunk.blocks.len() - 1
+    }
+
+    #[inline]
+    pub(crate) fn extra(&self, number: usize) -> &X {
+        &self.block(number).extra
+    }
+
+    #[inline]
+    pub(crate) fn extra_mut(&mut self, number: usize) -> &mut X {
+        &mut self.chunks[number / CHUNK].blocks[number % CHUNK].extra
+    }
+
+    #[inline]
+    pub(crate) fn entries(&self, number: usize) -> &[(K, V)] {
+        self.block(number).entries()
+    }
+
+    /// The entries of all blocks.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &[(K, V)]> {
+        let blocks = self.chunks.iter().flat_map(|chunk| &chunk.blocks);
+        blocks.map(Block::entries)
+    }
+
+    /// The value of the entry at `at`, to change in place.
+    #[inline]
+    pub(crate) fn value_mut(&mut self, number: usize, at: usize) -> &mut V {
+        self.settle(number);
+        let block = &mut self.chunks[number / CHUNK].blocks[number % CHUNK];
+        assert!(at < block.len, "an entry was found there");
+        // SAFETY: `at` is one of the entries, of a buffer that only the task reads and writes (2).
+        unsafe { &mut (*block.entries.as_ptr().add(at)).1 }
+    }
+
+    /// Lends entries and `X`, to change in any way.
+    #[inline]
+    pub(crate) fn modify<R>(
+        &mut self,
+        number: usize,
+        f: impl FnOnce(&mut Vec<(K, V)>, &mut X) -> R,
+    ) -> R {
+        self.settle(number);
+        let Chunk { blocks, cells } = &mut self.chunks[number / CHUNK];
+        let Block {
+            entries: first,
+            len,
+            extra,
+            ..
+        } = &mut blocks[number % CHUNK];
+        let live = cells[number % CHUNK].live.load(Ordering::Relaxed);
+        // SAFETY: the cell owns it (1), and only the task reads and writes it (2).
+        unsafe {
+            (*live).write(|entries| {
+                let noted = Noted {
+                    entries,
+                    first,
+                    len,
+                };
+                f(noted.entries, extra)
+            })
+        }
+    }
+
+    /// Lends the value at `at` as an `Option`, to change, replace or clear. If it is cleared, the last
+    /// entry has taken the place of this one by the time that `cleared` is called.
+    ///
+    /// The entry is kept or removed however `f` ends, also by a panic.
+    #[inline]
+    pub(crate) fn lend<R>(
+        &mut self,
+        number: usize,
+        at: usize,
+        f: impl FnOnce(&mut Option<V>) -> R,
+        cleared: impl FnOnce(&[(K, V)], &mut X),
+    ) -> R {
+        self.modify(number, |entries, extra| {
+            assert!(at < entries.len(), "an entry was found there");
+            // SAFETY: `at` is one of the entries; `Lent` writes a value back, or removes the entry.
+            let value = unsafe { ptr::read(&raw const entries[at].1) };
+            let mut lent = Lent {
+                entries,
+                at,
+                value: Some(value),
+                cleared: Some(|entries: &[(K, V)]| cleared(entries, extra)),
+            };
+            f(&mut lent.value)
+        })
+    }
+
+    /// A view of all blocks as of now, which later writes do not change.
+    pub(crate) fn freeze(&mut self) -> Frozen<K, V> {
+        self.open.retain(|side| Arc::strong_count(side) > 1);
+        let cells = self.chunks.iter().map(|chunk| Arc::clone(&chunk.cells));
+        let blocks = self.chunks.iter().map(|chunk| chunk.blocks.len()).sum();
+        // The keys of the next interval are likely to be like those of the last.
+        let pressed = 2 * mem::take(&mut self.pressed) > blocks;
+        let side = Arc::new(Side::new(self.epoch, blocks, cells));
+        self.open.push(Arc::clone(&side));
+        self.epoch += 1;
+        Frozen::new(side, self.recycle.another(), pressed)
+    }
+
+    /// Brings what `extra` and `entries` look at into the cache.
+    #[inline]
+    pub(crate) fn prefetch(&self, number: usize) {
+        fetch(self.block(number));
+    }
+
+    /// Brings the front of the entry at `at` into the cache.
+    #[inline]
+    pub(crate) fn prefetch_entry(&self, number: usize, at: usize) {
+        fetch(self.block(number).entries.as_ptr().wrapping_add(at));
+    }
+
+    #[inline]
+    fn block(&self, number: usize) -> &Block<K, V, X> {
+        &self.chunks[number / CHUNK].blocks[number % CHUNK]
+    }
+
+    /// Before each write to a block: makes sure that no snapshot needs it as it is.
+    #[inline]
+    fn settle(&mut self, number: usize) {
+        if self.block(number).written != self.epoch {
+            self.settle_with_snapshots(number);
+        }
+    }
+
+    #[cold]
+    fn settle_with_snapshots(&mut self, number: usize) {
+        let Chunk { blocks, cells } = &mut self.chunks[number / CHUNK];
+        let (block, cell) = (&mut blocks[number % CHUNK], &cells[number % CHUNK]);
+        // SAFETY: the cell owns the count that this borrows (1).
+        let live = ManuallyDrop::new(unsafe { Arc::from_raw(cell.live.load(Ordering::Relaxed)) });
+        let (mut copy, mut left) = (None, false);
+        self.open.retain(|side| Arc::strong_count(side) > 1);
+        self.pressed += usize::from(!self.open.is_empty());
+        let asking = self
+            .open
+            .iter()
+            .filter(|side| side.epoch() >= block.written);
+        for slot in asking.map(|side| side.slot(number)) {
+            loop {
+                // At most three rounds: the writer makes one step from free and one from reading.
+                let expected = slot.state();
+                let given = match expected {
+                    State::Settled => break,
+                    State::Reading => Arc::clone(&live),
+                    // A user's `clone` may panic; nothing has changed yet for this slot.
+                    State::Free => {
+                        Arc::clone(copy.get_or_insert_with(|| self.recycle.copy(block.entries())))
+                    }
+                };
+                if slot.give(expected, given) {
+                    left |= expected == State::Reading;
+                    break;
+                }
+            }
+        }
+        if left {
+            let mine = self.recycle.copy(block.entries());
+            // SAFETY: just made, and nobody else refers to it.
+            unsafe { mine.write(|entries| block.note(entries)) };
+            let mine = Arc::into_raw(mine).cast_mut();
+            // Release: whoever reads the cell next, reads these entries.
+            cell.live.store(mine, Ordering::Release);
+            drop(ManuallyDrop::into_inner(live)); // the count of the cell
+        }
+        if let Some(copy) = copy {
+            self.recycle.done_with(copy); // if the writer was faster
+        }
+        block.written = self.epoch;
+    }
+}
+
+impl<K, V, X> Block<K, V, X> {
+    #[inline]
+    fn entries(&self) -> &[(K, V)] {
+        // SAFETY: they are those of the live buffer, which its cell owns (1), and which is written to
+        // through `&mut Blocks` only (2).
+        unsafe { slice::from_raw_parts(self.entries.as_ptr(), self.len) }
+    }
+
+    fn note(&mut self, entries: &mut Vec<(K, V)>) {
+        drop(Noted {
+            entries,
+            first: &mut self.entries,
+            len: &mut self.len,
+        });
+    }
+}
+
+impl<K, V, X> fmt::Debug for Blocks<K, V, X> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Blocks")
+            .field("epoch", &self.epoch)
+            .field("open", &self.open.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Notes where the entries are after they have been changed.
+struct Noted<'a, K, V> {
+    entries: &'a mut Vec<(K, V)>,
+    first: &'a mut NonNull<(K, V)>,
+    len: &'a mut usize,
+}
+
+impl<K, V> Drop for Noted<'_, K, V> {
+    #[inline]
+    fn drop(&mut self) {
+        *self.len = self.entries.len();
+        *self.first = NonNull::new(self.entries.as_mut_ptr()).expect("a `Vec` has no null pointer");
+    }
+}
+
+/// Entries of which one has its value moved out, into here.
+struct Lent<'a, K, V, F: FnOnce(&[(K, V)])> {
+    entries: &'a mut Vec<(K, V)>,
+    at: usize,
+    value: Option<V>,
+    cleared: Option<F>,
+}
+
+impl<K, V, F: FnOnce(&[(K, V)])> Drop for Lent<'_, K, V, F> {
+    #[inline]
+    fn drop(&mut self) {
+        let place = &raw mut self.entries[self.at].1;
+        if let Some(value) = self.value.take() {
+            // SAFETY: the place is one of the entries, and the value there was moved out.
+            unsafe { place.write(value) };
+            return;
+        }
+        let last = self.entries.len() - 1;
+        self.entries.swap(self.at, last);
+        // SAFETY: one entry fewer than there were. The last one is ours then: its value was moved out,
+        // and its key is read here, once.
+        let key = unsafe {
+            self.entries.set_len(last);
+            ptr::read(&raw const (*self.entries.as_ptr().add(last)).0)
+        };
+        if let Some(cleared) = self.cleared.take() {
+            cleared(self.entries);
+        }
+        drop(key);
+    }
+}
+
+/// Asks for the cache line at `address`, whatever there is; does nothing where we do not know how.
+#[inline]
+pub(super) fn fetch<T>(address: *const T) {
+    // SAFETY: a prefetch is a hint: it reads nothing as far as the program can tell, and never faults.
+    #[cfg(target_arch = "x86_64")]
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(address.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = address;
+}
