@@ -108,11 +108,10 @@ impl Job {
             is_ordered: Vec::new(),
             seen: Vec::new(),
         };
-        if job.exactly_once {
-            let timeout = Duration::from_millis(random.below(40));
-            let modes = [Mode::Aligned, Mode::AlignedFor(timeout), Mode::Unaligned];
-            job.config.mode = random.pick(&modes);
-        }
+        // With at-least-once too: trackers take every barrier as an aligned one.
+        let timeout = Duration::from_millis(random.below(40));
+        let modes = [Mode::Aligned, Mode::AlignedFor(timeout), Mode::Unaligned];
+        job.config.mode = random.pick(&modes);
         job.draw_operators(random);
         job.draw_loop(random);
         job.number_slots();

@@ -14,7 +14,7 @@
 use std::collections::BTreeSet;
 
 use cutwater_barrier::{CheckpointId, Generation, Kind};
-use cutwater_storage::{CheckpointStore, Options, testkit::MemoryBlobs};
+use cutwater_storage::{Blobs, CheckpointStore, Options, layout, testkit::MemoryBlobs};
 
 use crate::{
     coverage::Coverage,
@@ -112,6 +112,43 @@ impl Ledger {
         let newest = self.newest.expect("a job ends with a checkpoint");
         let stored = load(store, newest);
         check(job, external, &stored, false);
+        self.check_cleanable();
+    }
+
+    /// Checks, on a copy, that a successor can delete all that no retained checkpoint needs, and that it
+    /// deletes nothing else.
+    fn check_cleanable(&self) {
+        let memory = self.memory.copy();
+        let mut options = Options::default();
+        options.keep = 1;
+        let cleaned = at_once(async {
+            let mut store = CheckpointStore::open(memory.clone(), options).await?;
+            store.take_over().await?;
+            store.apply_retention().await?;
+            store.prune().await?;
+            let mut named = BTreeSet::new();
+            for completed in store.list() {
+                named.insert(completed.metadata.clone());
+                let metadata = store.load(completed.checkpoint).await?;
+                stored::read(&store, &metadata).await?;
+                named.extend(
+                    metadata
+                        .files()
+                        .filter_map(|file| file.path().map(str::to_owned)),
+                );
+            }
+            let mut left = memory.list("").await?;
+            left.retain(|object| !object.path.starts_with(layout::LOG));
+            Ok::<_, cutwater_storage::Error>((named, left))
+        });
+        let (named, left) = cleaned.expect("what is retained is intact");
+        for object in left {
+            let path = object.path;
+            assert!(
+                named.contains(&path),
+                "{path} is needed by nobody, and is never deleted"
+            );
+        }
     }
 }
 

@@ -23,6 +23,9 @@
 //! - **order**: checkpoint ids increase, and so do generations in the log; every request is answered;
 //!   records of one key keep their order where one way leads to them;
 //! - **channel state**: none on edges that cannot be re-routed, none in savepoints (but from loops);
+//! - **fencing**: whoever stops as fenced has a successor;
+//! - **deletion**: a successor can delete all that no retained checkpoint needs, and loses nothing;
+//! - **drivers**: in every fourth run `barrier::testkit::Watch` stands beside each task and agrees;
 //! - **bounds**: no channel holds more than its bound and a batch for each barrier that overtook; no
 //!   machine remembers more than a few checkpoints.
 
