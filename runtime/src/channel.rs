@@ -28,7 +28,7 @@ use std::{
     time::Instant,
 };
 
-use cutwater_barrier::{Barrier, CheckpointId, Mode, align::Input};
+use cutwater_barrier::{Barrier, CheckpointId, align::Input};
 
 use crate::probe::Probe;
 
@@ -82,6 +82,8 @@ struct Inner<C> {
     /// Another gate has room again for what this gate's task sends.
     has_room: bool,
     closed: bool,
+    /// Also into a loop that is full.
+    admits: bool,
     /// Where the next search starts, so that no channel starves.
     next: usize,
     /// How many restored batches are unread. They come before everything else.
@@ -149,6 +151,7 @@ impl<C> Gate<C> {
                 side: VecDeque::new(),
                 has_room: false,
                 closed: false,
+                admits: false,
                 next: 0,
                 restored: 0,
             }),
@@ -167,6 +170,16 @@ impl<C> Gate<C> {
     /// Lets at most `records` wait in each channel from now on.
     pub(crate) fn limit(&self, records: usize) {
         self.records_max.store(records.max(1), Ordering::Relaxed);
+    }
+
+    /// Whether new input may enter a loop that is full: as long as a barrier has to get in.
+    pub(crate) fn admit(&self, admits: bool) {
+        let mut inner = self.lock();
+        inner.admits = admits;
+        let queues = inner.queues.iter_mut().filter(|_| admits);
+        let waiting: Vec<_> = queues.filter_map(|queue| queue.waiting.take()).collect();
+        drop(inner); // never two gates at once
+        waiting.iter().for_each(|sender| sender.room());
     }
 
     /// Leaves a message in the mailbox. Never waits; lost if the gate is closed.
@@ -309,9 +322,7 @@ impl<C> Gate<C> {
         is_blocked: impl Fn(usize) -> bool,
     ) -> Option<usize> {
         let count = inner.queues.len();
-        // A way back that is held up by a barrier which waits for one of the new input's must not hold
-        // that up in turn.
-        let is_loop_full = self.is_loop_full(inner, &is_blocked);
+        let is_loop_full = self.is_loop_full(inner);
         (inner.next..inner.next + count)
             .map(|channel| channel % count)
             .find(|&channel| {
@@ -328,7 +339,7 @@ impl<C> Gate<C> {
     /// Who waits for room that there is now that an item of `channel` was taken. A channel tells its
     /// sender once half of it is free, not for each item; a loop tells all who send into it.
     fn made_room(&self, inner: &mut Inner<C>, channel: usize) -> Vec<Arc<Self>> {
-        if self.is_loop_full(inner, |_| false) {
+        if self.is_loop_full(inner) {
             return Vec::new();
         }
         let freed = match inner.queues[channel].input {
@@ -352,17 +363,18 @@ impl<C> Gate<C> {
     fn is_full(&self, inner: &Inner<C>, channel: usize) -> bool {
         let queue = &inner.queues[channel];
         queue.input != Input::Feedback
-            && (self.is_over(queue.batches, queue.records) || self.is_loop_full(inner, |_| false))
+            && (self.is_over(queue.batches, queue.records) || self.is_loop_full(inner))
     }
 
-    /// What circles in a loop is admitted first, or new input would fill the loop without bound. Then
-    /// nothing is sent into the loop either, so a barrier soon comes alone; and what stands before a
-    /// barrier is admitted all the same, or a loop that stays full would never see a checkpoint.
-    fn is_loop_full(&self, inner: &Inner<C>, is_blocked: impl Fn(usize) -> bool) -> bool {
-        inner.feedback.iter().any(|&channel| {
+    /// What circles in a loop is admitted first, or new input would fill the loop without bound. Only
+    /// what stands before a barrier is admitted all the same, or a loop that stays full would never see
+    /// a checkpoint.
+    fn is_loop_full(&self, inner: &Inner<C>) -> bool {
+        let is_long = |&channel: &usize| {
             let queue = &inner.queues[channel];
-            self.is_over(queue.batches, queue.records) && !is_blocked(channel)
-        })
+            self.is_over(queue.batches, queue.records)
+        };
+        !inner.admits && inner.feedback.iter().any(is_long)
     }
 
     fn is_over(&self, batches: usize, records: usize) -> bool {
@@ -446,8 +458,8 @@ impl<C> Sender<C> {
                 queue.batches += 1;
                 queue.records += records;
             }
-            Item::Barrier(barrier) if barrier.mode != Mode::Aligned => {
-                announced = Some(*barrier).filter(|_| queue.input != Input::Strict);
+            Item::Barrier(barrier) if barrier.may_overtake() && queue.input != Input::Strict => {
+                announced = Some(*barrier);
             }
             Item::Barrier(_) | Item::Cancel(_) | Item::EndOfData | Item::Probe(_) => {}
         }
@@ -463,6 +475,11 @@ impl<C> Sender<C> {
         }
         gate.changed.notify_one();
         Ok(sent)
+    }
+
+    /// How many records may wait in the channel.
+    pub(crate) fn records_max(&self) -> usize {
+        self.gate.records_max.load(Ordering::Relaxed)
     }
 
     /// Whether the channel has room. If not, `sender`, the gate of the task that sends, is told when
