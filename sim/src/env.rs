@@ -40,8 +40,18 @@ impl Env {
                 .faults()
                 .fail_randomly(random.draw(), faults.store_of_1000);
         }
+        let mut coverage = Coverage::default();
+        for (is_so, what) in [
+            (!job.exactly_once, "jobs at least once"),
+            (job.feedback().is_some(), "jobs with a loop"),
+            (!job.is_bounded(), "jobs without an end"),
+        ] {
+            if is_so {
+                coverage.count(what);
+            }
+        }
         Self {
-            ledger: Ledger::new(memory, &job),
+            ledger: Ledger::new(memory),
             external: External::new(random.fork(), faults.external),
             job,
             random,
@@ -50,7 +60,7 @@ impl Env {
             is_watched: seed.is_multiple_of(WATCHED),
             faults,
             blobs: Stepped(blobs),
-            coverage: Coverage::default(),
+            coverage,
             trace,
         }
     }

@@ -36,7 +36,7 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    pub(crate) fn new(memory: MemoryBlobs, _: &Job) -> Self {
+    pub(crate) fn new(memory: MemoryBlobs) -> Self {
         Self {
             memory,
             store: None,

@@ -57,12 +57,10 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         file: "barrier/src/coordinate/begin.rs",
-        from: "        self.next = self.next.next();\n",
-        to: "        if kind == Kind::Checkpoint {
-            self.next = self.next.next();
-        }\n",
+        from: "let deadline = now + self.config.timeout;",
+        to: "let deadline = now + self.config.interval.unwrap_or_default();",
         test: BARRIER,
-        why: "the checkpoint after a savepoint has the same id",
+        why: "a checkpoint has no more time than there is between two",
     },
     Mutant {
         file: "barrier/src/coordinate/begin.rs",
