@@ -150,7 +150,7 @@ impl Tasks {
 
     /// Records that were in flight when the restored checkpoint was taken enter their edges again.
     fn replay(&self, attempt: &Arc<Attempt>) -> Result<()> {
-        for restored in attempt.restored.in_flight() {
+        for restored in attempt.restored.take_in_flight() {
             let edge = restored.edge;
             let parallelism = attempt
                 .topology
@@ -162,7 +162,8 @@ impl Tasks {
             } else {
                 0
             };
-            let context = self.context(attempt, &[], from, parallelism);
+            // An edge that deals out in turn begins where the records were.
+            let context = self.context(attempt, &[], restored.to, parallelism);
             let exchange =
                 (attempt.graph.edges[edge].connect)(&context, self.senders(attempt, edge, from));
             (attempt.graph.edges[edge].replay)(&restored.bytes, restored.records, exchange)

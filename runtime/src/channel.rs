@@ -18,6 +18,10 @@
 //! the side lane overtake them. A barrier stands in its channel also when it is announced in the side
 //! lane, because its place tells which records it overtook.
 
+mod sender;
+#[cfg(test)]
+mod tests;
+
 use std::{
     any::Any,
     collections::VecDeque,
@@ -28,7 +32,9 @@ use std::{
     time::Instant,
 };
 
-use cutwater_barrier::{Barrier, CheckpointId, Mode, align::Input};
+use cutwater_barrier::{Barrier, CheckpointId, align::Input};
+
+pub(crate) use sender::Sender;
 
 use crate::probe::Probe;
 
@@ -82,6 +88,8 @@ struct Inner<C> {
     /// Another gate has room again for what this gate's task sends.
     has_room: bool,
     closed: bool,
+    /// Also into a loop that is full.
+    admits: bool,
     /// Where the next search starts, so that no channel starves.
     next: usize,
     /// How many restored batches are unread. They come before everything else.
@@ -149,6 +157,7 @@ impl<C> Gate<C> {
                 side: VecDeque::new(),
                 has_room: false,
                 closed: false,
+                admits: false,
                 next: 0,
                 restored: 0,
             }),
@@ -156,17 +165,19 @@ impl<C> Gate<C> {
         })
     }
 
-    /// The sending end of channel `channel`.
-    pub(crate) fn sender(self: &Arc<Self>, channel: usize) -> Sender<C> {
-        Sender {
-            gate: Arc::clone(self),
-            channel,
-        }
-    }
-
     /// Lets at most `records` wait in each channel from now on.
     pub(crate) fn limit(&self, records: usize) {
         self.records_max.store(records.max(1), Ordering::Relaxed);
+    }
+
+    /// Whether new input may enter a loop that is full: as long as a barrier has to get in.
+    pub(crate) fn admit(&self, admits: bool) {
+        let mut inner = self.lock();
+        inner.admits = admits;
+        let queues = inner.queues.iter_mut().filter(|_| admits);
+        let waiting: Vec<_> = queues.filter_map(|queue| queue.waiting.take()).collect();
+        drop(inner); // never two gates at once
+        waiting.iter().for_each(|sender| sender.room());
     }
 
     /// Leaves a message in the mailbox. Never waits; lost if the gate is closed.
@@ -309,9 +320,7 @@ impl<C> Gate<C> {
         is_blocked: impl Fn(usize) -> bool,
     ) -> Option<usize> {
         let count = inner.queues.len();
-        // A way back that is held up by a barrier which waits for one of the new input's must not hold
-        // that up in turn.
-        let is_loop_full = self.is_loop_full(inner, &is_blocked);
+        let is_loop_full = self.is_loop_full(inner);
         (inner.next..inner.next + count)
             .map(|channel| channel % count)
             .find(|&channel| {
@@ -328,7 +337,7 @@ impl<C> Gate<C> {
     /// Who waits for room that there is now that an item of `channel` was taken. A channel tells its
     /// sender once half of it is free, not for each item; a loop tells all who send into it.
     fn made_room(&self, inner: &mut Inner<C>, channel: usize) -> Vec<Arc<Self>> {
-        if self.is_loop_full(inner, |_| false) {
+        if self.is_loop_full(inner) {
             return Vec::new();
         }
         let freed = match inner.queues[channel].input {
@@ -352,17 +361,18 @@ impl<C> Gate<C> {
     fn is_full(&self, inner: &Inner<C>, channel: usize) -> bool {
         let queue = &inner.queues[channel];
         queue.input != Input::Feedback
-            && (self.is_over(queue.batches, queue.records) || self.is_loop_full(inner, |_| false))
+            && (self.is_over(queue.batches, queue.records) || self.is_loop_full(inner))
     }
 
-    /// What circles in a loop is admitted first, or new input would fill the loop without bound. Then
-    /// nothing is sent into the loop either, so a barrier soon comes alone; and what stands before a
-    /// barrier is admitted all the same, or a loop that stays full would never see a checkpoint.
-    fn is_loop_full(&self, inner: &Inner<C>, is_blocked: impl Fn(usize) -> bool) -> bool {
-        inner.feedback.iter().any(|&channel| {
+    /// What circles in a loop is admitted first, or new input would fill the loop without bound. Only
+    /// what stands before a barrier is admitted all the same, or a loop that stays full would never see
+    /// a checkpoint.
+    fn is_loop_full(&self, inner: &Inner<C>) -> bool {
+        let is_long = |&channel: &usize| {
             let queue = &inner.queues[channel];
-            self.is_over(queue.batches, queue.records) && !is_blocked(channel)
-        })
+            self.is_over(queue.batches, queue.records)
+        };
+        !inner.admits && inner.feedback.iter().any(is_long)
     }
 
     fn is_over(&self, batches: usize, records: usize) -> bool {
@@ -405,80 +415,3 @@ impl<C> Inner<C> {
         Some(item)
     }
 }
-
-/// The sending end of one channel.
-pub(crate) struct Sender<C> {
-    gate: Arc<Gate<C>>,
-    channel: usize,
-}
-
-impl<C> Clone for Sender<C> {
-    fn clone(&self) -> Self {
-        Self {
-            gate: Arc::clone(&self.gate),
-            channel: self.channel,
-        }
-    }
-}
-
-/// What the sender of an item learns.
-pub(crate) struct Sent {
-    /// An emptied batch to fill next.
-    pub(crate) spare: Option<AnyBatch>,
-    /// Do not begin anything that would send more.
-    pub(crate) is_full: bool,
-    /// How many records may wait in the channel.
-    pub(crate) records_max: usize,
-}
-
-impl<C> Sender<C> {
-    /// Sends `item`, also into a full channel.
-    pub(crate) fn send(&self, item: Item) -> Result<Sent, Closed> {
-        let gate = &*self.gate;
-        let mut inner = gate.lock();
-        if inner.closed {
-            return Err(Closed);
-        }
-        let queue = &mut inner.queues[self.channel];
-        let mut announced = None;
-        match &item {
-            Item::Batch { records, .. } => {
-                queue.batches += 1;
-                queue.records += records;
-            }
-            Item::Barrier(barrier) if barrier.mode != Mode::Aligned => {
-                announced = Some(*barrier).filter(|_| queue.input != Input::Strict);
-            }
-            Item::Barrier(_) | Item::Cancel(_) | Item::EndOfData | Item::Probe(_) => {}
-        }
-        queue.items.push_back(item);
-        let spare = queue.spare.pop();
-        let sent = Sent {
-            spare,
-            is_full: gate.is_full(&inner, self.channel),
-            records_max: gate.records_max.load(Ordering::Relaxed),
-        };
-        if let Some(barrier) = announced {
-            inner.side.push_back((self.channel, barrier));
-        }
-        gate.changed.notify_one();
-        Ok(sent)
-    }
-
-    /// Whether the channel has room. If not, `sender`, the gate of the task that sends, is told when
-    /// it has.
-    pub(crate) fn has_room(&self, sender: &Arc<Gate<C>>) -> Result<bool, Closed> {
-        let mut inner = self.gate.lock();
-        if inner.closed {
-            return Err(Closed);
-        }
-        let is_full = self.gate.is_full(&inner, self.channel);
-        if is_full {
-            inner.queues[self.channel].waiting = Some(Arc::clone(sender));
-        }
-        Ok(!is_full)
-    }
-}
-
-#[cfg(test)]
-mod tests;

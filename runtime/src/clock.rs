@@ -36,9 +36,9 @@ impl Clock {
 }
 
 impl Clock {
-    /// When `time` will be, or was.
-    pub(crate) fn instant_of(&self, time: Time) -> Instant {
-        self.start + time.since_start()
+    /// When `time` will be, or was. `None` if that is never.
+    pub(crate) fn instant_of(&self, time: Time) -> Option<Instant> {
+        self.start.checked_add(time.since_start())
     }
 
     /// A number in `0.0..1.0` that differs from process to process.

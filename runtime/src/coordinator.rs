@@ -134,7 +134,8 @@ impl<'a> Driver<'a> {
                 return Ok(ended);
             }
             let deadline = self.machine.deadline();
-            let wake_at = deadline.map(|at| self.setup.clock.instant_of(at).into());
+            let wake_at = deadline.and_then(|at| self.setup.clock.instant_of(at));
+            let wake_at = wake_at.map(Instant::from_std);
             tokio::select! {
                 Some((task, report)) = reports.recv() => self.reported(task, report)?,
                 Some(kept) = kept.recv() => self.kept(kept)?,
@@ -366,6 +367,7 @@ impl<'a> Driver<'a> {
                             ..Beside::default()
                         };
                         self.beside.insert(checkpoint, beside);
+                        self.loops.due(checkpoint, &self.tasks);
                     }
                     self.tasks.tell(task, Control::Trigger(barrier));
                     if barrier.then.is_stop() {

@@ -76,10 +76,11 @@ impl Debloat {
             start: Some(now),
             ..Window::default()
         };
-        if records == 0 || busy < WINDOW / 10 {
-            return None; // mostly idle: nothing waits in the channels
+        if records == 0 {
+            return None; // nothing waits in the channels either
         }
-        let measured = records as f64 / busy.as_secs_f64();
+        // Mostly idle means fast: a bound that was right for slower records must not keep it so.
+        let measured = records as f64 / busy.max(Duration::from_micros(1)).as_secs_f64();
         let rate = self
             .rate
             .map_or(measured, |rate| rate + WEIGHT * (measured - rate));

@@ -91,12 +91,7 @@ pub(crate) async fn run(
     setup.settings.observer.reached(&Moment::Started {
         generation: term.generation,
         restored,
-        records_in_flight: attempt
-            .restored
-            .in_flight()
-            .iter()
-            .map(|channel| channel.records)
-            .sum(),
+        records_in_flight: attempt.restored.records_in_flight(),
         parallelism: setup.settings.parallelism,
     });
 
@@ -176,8 +171,8 @@ fn attempt(
     restored.check_uids(setup.graph)?;
     let max_parallelism = restored.max_parallelism(setup.graph, setup.settings)?;
     let graph = Arc::clone(setup.graph);
-    let restored_edges = restored.in_flight().iter().map(|restored| restored.edge);
-    let topology = Topology::new(graph, setup.settings.parallelism, restored_edges.collect());
+    let unchained = restored.edges_in_flight();
+    let topology = Topology::new(graph, setup.settings.parallelism, unchained);
     Ok(Arc::new(Attempt {
         job: setup.job.to_owned(),
         graph: Arc::clone(setup.graph),

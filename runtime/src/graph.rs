@@ -95,12 +95,19 @@ impl Graph {
     /// Refuses what could not be recovered, with the remedy.
     pub(crate) fn check(&self) -> Result<()> {
         let problem = |message: String| Err(Error::new(ErrorKind::Build, message));
+        let unnamed = (0..self.nodes.len()).filter(|&node| self.nodes[node].uid.is_none());
+        let generated: BTreeSet<_> = unnamed.map(|node| self.name_of_node(node)).collect();
         let mut uids = BTreeSet::new();
         for uid in self.nodes.iter().filter_map(|node| node.uid.as_deref()) {
             if uid.is_empty() {
                 return problem(
                     "an operator has an empty uid; its state would have no name".into(),
                 );
+            }
+            if generated.contains(uid) {
+                return problem(format!(
+                    "the uid `{uid}` is what an operator without one is called; choose another"
+                ));
             }
             if !uids.insert(uid) {
                 return problem(format!(

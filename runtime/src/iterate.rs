@@ -14,7 +14,8 @@ impl<T: Record> Stream<T> {
     ///
     /// Each record counts once, in the loop as elsewhere: what circles when a checkpoint is taken is
     /// logged by the head and circles again after a restore, ahead of new input (Carbone et al., 2015,
-    /// Algorithm 2). After a rescale, records in the loop may overtake each other.
+    /// Algorithm 2). After a rescale, records in the loop and on their way into it may overtake each
+    /// other and enter at another subtask: a body that cares partitions them by key.
     ///
     /// The loop ends when its input has and nothing circles any more. It should not yield more for
     /// itself than it takes, on average: then what waits at its head is bounded.

@@ -1,8 +1,9 @@
-//! The end of loops, seen from the coordinator: rounds of probes until one is quiet everywhere.
+//! Loops, seen from the coordinator: what their heads are told of checkpoints, and rounds of probes until
+//! one is quiet everywhere.
 
 use std::collections::BTreeMap;
 
-use cutwater_barrier::coordinate::TaskId;
+use cutwater_barrier::{CheckpointId, coordinate::TaskId};
 
 use crate::{
     attempt::{Attempt, Tasks},
@@ -37,6 +38,13 @@ impl Loops {
                 .map(|around| (around.head, round(around.head)))
                 .collect(),
         )
+    }
+
+    /// A checkpoint was triggered: its barriers must find their way into loops that are full.
+    pub(crate) fn due(&self, checkpoint: CheckpointId, tasks: &Tasks) {
+        for &head in self.0.values().flat_map(|round| &round.heads) {
+            tasks.tell(head, Control::Due(checkpoint));
+        }
     }
 
     /// Nothing more comes into its loop at `task`.

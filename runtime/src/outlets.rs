@@ -31,6 +31,12 @@ impl Outlets {
         Self { senders, backlog }
     }
 
+    /// Records that may wait in the shortest of the channels.
+    pub(crate) fn records_max(&self) -> usize {
+        let bounds = self.senders.iter().map(Sender::records_max);
+        bounds.min().unwrap_or(usize::MAX)
+    }
+
     /// Whether all channels have room. If not, `gate`, the task's own, is told when to ask again.
     #[inline]
     pub(crate) fn have_room(&self, gate: &Arc<Gate<Control>>) -> Result<bool, Closed> {

@@ -3,7 +3,11 @@
 //! Everything that would keep a restore from being complete is found before a task runs: unknown
 //! uids, another number of key groups, an operator that changed its nature.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    mem,
+    sync::{Mutex, PoisonError},
+};
 
 use bytes::Bytes;
 use cutwater_barrier::CheckpointId;
@@ -21,7 +25,7 @@ const WRITER_STATE: &str = "writer";
 pub(crate) struct RestorePoint {
     old: storage::RestorePoint,
     /// Records to put back into the job's edges.
-    in_flight: Vec<RestoredInFlight>,
+    in_flight: Mutex<Vec<RestoredInFlight>>,
     tokio: tokio::runtime::Handle,
     allow_dropped_state: bool,
 }
@@ -31,6 +35,8 @@ pub(crate) struct RestoredInFlight {
     pub(crate) edge: usize,
     /// The subtask that had sent it.
     pub(crate) from: u16,
+    /// The subtask that had not processed it yet.
+    pub(crate) to: u16,
     pub(crate) records: u64,
     pub(crate) bytes: Bytes,
 }
@@ -43,7 +49,7 @@ impl RestorePoint {
     ) -> Self {
         Self {
             old,
-            in_flight: Vec::new(),
+            in_flight: Mutex::default(),
             tokio,
             allow_dropped_state: settings.allow_dropped_state,
         }
@@ -238,17 +244,34 @@ impl RestorePoint {
                 in_flight.push(RestoredInFlight {
                     edge,
                     from: section.from,
+                    to: section.to,
                     records: section.records,
                     bytes,
                 });
             }
         }
-        self.in_flight = in_flight;
+        self.in_flight = Mutex::new(in_flight);
         Ok(())
     }
 
-    pub(crate) fn in_flight(&self) -> &[RestoredInFlight] {
-        &self.in_flight
+    /// The edges that carry restored records, as long as these have not been taken.
+    pub(crate) fn edges_in_flight(&self) -> BTreeSet<usize> {
+        let in_flight = self.in_flight.lock();
+        let in_flight = in_flight.unwrap_or_else(PoisonError::into_inner);
+        in_flight.iter().map(|restored| restored.edge).collect()
+    }
+
+    /// How many records there are to put back into edges.
+    pub(crate) fn records_in_flight(&self) -> u64 {
+        let in_flight = self.in_flight.lock();
+        let in_flight = in_flight.unwrap_or_else(PoisonError::into_inner);
+        in_flight.iter().map(|restored| restored.records).sum()
+    }
+
+    /// Hands them over: they need not be kept as long as the attempt lasts.
+    pub(crate) fn take_in_flight(&self) -> Vec<RestoredInFlight> {
+        let in_flight = self.in_flight.lock();
+        mem::take(&mut *in_flight.unwrap_or_else(PoisonError::into_inner))
     }
 
     pub(crate) fn in_flight_unreadable(&self, edge: &str, error: impl Into<BoxError>) -> Error {

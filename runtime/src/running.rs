@@ -19,7 +19,7 @@ use std::{
 };
 
 use cutwater_barrier::{
-    Barrier, CheckpointId,
+    Barrier, CheckpointId, Mode,
     align::{AbortReason, Channel, Effect, Event},
     coordinate::{Decline, TaskId},
     stats::TaskStats,
@@ -67,6 +67,8 @@ pub(crate) struct Running {
     pace: Pace,
     debloat: Option<Debloat>,
     flush_at: Instant,
+    /// The checkpoint whose barriers still have to get into the task's loop.
+    due: Option<CheckpointId>,
     /// The checkpoint after which the task ends.
     last: Option<CheckpointId>,
     bytes_aligned: u64,
@@ -111,11 +113,16 @@ impl Running {
             part: None,
             uploads: Uploads::new(&attempt, id, context.subtask, Arc::clone(&channels)),
             probes: Probes::new(attempt.topology.loop_of(head), &channels),
-            pace: Pace::new(settings.batch_size),
+            pace: match settings.barriers {
+                Mode::Aligned => Pace::whole(settings.batch_size),
+                _ => Pace::new(settings.batch_size),
+            },
             debloat: settings
                 .debloat
+                .filter(|_| !channels.is_empty())
                 .map(|target| Debloat::new(target, channels.len(), first, settings.records_max())),
             flush_at: attempt.clock.instant(),
+            due: None,
             last: None,
             bytes_aligned: 0,
             channels,
@@ -164,7 +171,8 @@ impl Running {
     fn wait(&mut self, until: Option<Instant>, wanted: Wanted) -> TaskResult {
         self.visit(&mut Visit::Flush)?;
         let clock = self.attempt.clock;
-        let deadline = self.alignment.deadline().map(|at| clock.instant_of(at));
+        let deadline = self.alignment.deadline();
+        let deadline = deadline.and_then(|at| clock.instant_of(at));
         let until = until.into_iter().chain(deadline).min();
         let alignment = &self.alignment;
         let since = clock.instant();
@@ -189,9 +197,9 @@ impl Running {
             self.visit(&mut Visit::Flush)?;
             self.flush_at = now + self.attempt.settings.flush_interval;
         }
-        if let Some(deadline) = self.alignment.deadline()
-            && now >= self.attempt.clock.instant_of(deadline)
-        {
+        let deadline = self.alignment.deadline();
+        let deadline = deadline.and_then(|at| self.attempt.clock.instant_of(at));
+        if deadline.is_some_and(|deadline| now >= deadline) {
             self.align(Event::Woke)?;
         }
         if let Some(debloat) = &mut self.debloat
@@ -204,11 +212,12 @@ impl Running {
 
     /// Polls the source. Returns until when to wait, or `None` if there may be more at once.
     fn read(&mut self) -> TaskResult<Option<Option<Instant>>> {
+        let step = self.step_size();
         let Some(source) = self.source.as_mut().filter(|_| self.reading) else {
             return Ok(Some(None));
         };
         let start = self.attempt.clock.instant();
-        let (status, records) = source.poll(self.pace.step())?;
+        let (status, records) = source.poll(step)?;
         let now = self.attempt.clock.instant();
         self.pace.took(records, start, now);
         Ok(match status {
@@ -235,11 +244,18 @@ impl Running {
         let mut recorded = Vec::new();
         let is_recorded = self.alignment.is_recording(channel);
         let start = self.attempt.clock.instant();
-        let step = self.ports[self.channels[channel].port].process(
-            &mut batch,
-            self.pace.step(),
-            is_recorded.then_some(&mut recorded),
-        )?;
+        let most = self.step_size();
+        let port = &mut self.ports[self.channels[channel].port];
+        if self.last.is_some() {
+            // Nothing is processed behind the last cut. What a loop still has is in the checkpoint.
+            if let Some(part) = &mut self.part
+                && is_recorded
+            {
+                part.in_flight.push((channel, port.capture(&batch)));
+            }
+            return Ok(());
+        }
+        let step = port.process(&mut batch, most, is_recorded.then_some(&mut recorded))?;
         self.pace
             .took(step.records, start, self.attempt.clock.instant());
         self.probes.took(channel);
@@ -259,6 +275,16 @@ impl Running {
             self.begun = Some((channel, batch));
         }
         Ok(())
+    }
+
+    /// Records for the next step. It does not send much more than the channels behind it may hold: they
+    /// are asked for room only between two steps.
+    fn step_size(&self) -> usize {
+        let step = self.pace.step();
+        match self.attempt.settings.debloat {
+            None => step,
+            Some(_) => step.min(self.outlets.records_max() / 2).max(1),
+        }
     }
 
     fn drained(&mut self) -> TaskResult {
@@ -287,6 +313,11 @@ impl Running {
                 self.uploads.cancel(checkpoint);
                 self.visit(&mut Visit::Aborted(checkpoint))?;
                 self.align(Event::Aborted { checkpoint })?;
+                self.not_due(checkpoint);
+            }
+            Control::Due(checkpoint) => {
+                self.due = Some(checkpoint);
+                self.gate.admit(true);
             }
             Control::Probe(round) => {
                 let probe = self.probes.start(round);
@@ -371,6 +402,14 @@ impl Running {
         Ok(())
     }
 
+    /// The barriers of `checkpoint` need not get into the loop any more.
+    fn not_due(&mut self, checkpoint: CheckpointId) {
+        if self.due.is_some_and(|due| due <= checkpoint) {
+            self.due = None;
+            self.gate.admit(false);
+        }
+    }
+
     fn abort(&mut self, checkpoint: CheckpointId, reason: AbortReason) {
         self.bytes_aligned = 0;
         self.part = None;
@@ -389,6 +428,7 @@ impl Running {
     fn snapshot(&mut self, barrier: Barrier) -> TaskResult {
         let started = self.attempt.clock.now();
         let is_last = barrier.then.is_stop();
+        self.not_due(barrier.checkpoint);
         let mut snapshots = Snapshots {
             checkpoint: barrier.checkpoint,
             input: barrier.then.into(),

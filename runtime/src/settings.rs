@@ -123,6 +123,18 @@ impl Settings {
                 "no checkpoint is retained, so none could be restored; keep at least 1".to_owned(),
             );
         }
+        if self.batch_size == 0 || self.channel_capacity == 0 {
+            return problem(
+                "a batch or a channel of size 0 lets no record through; use at least 1".to_owned(),
+            );
+        }
+        if self.concurrent_checkpoints > 1 && !graph.loops().is_empty() {
+            return problem(
+                "in a loop, a checkpoint gives up the one before it that is still on its way round, \
+                 so with several at once none might complete; leave `concurrent_checkpoints` at 1"
+                    .to_owned(),
+            );
+        }
         if self.guarantee == Guarantee::AtLeastOnce {
             if self.barriers != Mode::Aligned {
                 return problem(

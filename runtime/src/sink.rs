@@ -149,9 +149,9 @@ async fn run_committer<C: cutwater_sink_2pc::Committer>(
         while let Some(notice) = driver.advance(&now).await? {
             notices(notice);
         }
-        let message = match driver.deadline() {
+        let message = match driver.deadline().and_then(|at| clock.instant_of(at)) {
             None => mailbox.recv().await,
-            Some(at) => match timeout_at(clock.instant_of(at).into(), mailbox.recv()).await {
+            Some(at) => match timeout_at(at.into(), mailbox.recv()).await {
                 Ok(message) => message,
                 Err(_elapsed) => continue,
             },

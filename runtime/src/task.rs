@@ -34,6 +34,8 @@ pub(crate) enum Control {
     Released { before: CheckpointId },
     /// Something for the task's reader.
     Split(SplitMessage),
+    /// A checkpoint was triggered whose barriers have to get into the task's loop.
+    Due(CheckpointId),
     /// Find out whether the task's loop is empty: its input has ended.
     Probe(u64),
     /// It is.

@@ -81,7 +81,7 @@ impl Topology {
             Routing::Feedback => Input::Feedback,
             Routing::Keyed => Input::Overtakable,
             Routing::Forward if !self.is_pointwise(edge) => Input::Overtakable,
-            // What a loop does with a record does not depend on where it entered.
+            // Where a record enters its loop must not matter: `iterate` demands it.
             Routing::Forward if self.enters_loop(edge) => Input::Overtakable,
             Routing::Forward | Routing::Broadcast => Input::Strict,
         }

@@ -2,10 +2,12 @@
 
 use std::{
     mem,
+    panic::resume_unwind,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
+    thread,
 };
 
 use cutwater_barrier::{
@@ -98,16 +100,15 @@ impl Uploads {
     /// The checkpoint is over: what is not written yet need not be.
     pub(crate) fn cancel(&mut self, checkpoint: CheckpointId) {
         self.running.retain(|(running, is_cancelled)| {
-            let is_over = *running <= checkpoint;
-            if *running == checkpoint {
+            let is_it = *running == checkpoint;
+            if is_it {
                 is_cancelled.store(true, Ordering::Relaxed);
             }
-            !is_over
+            !is_it
         });
     }
 }
 
-#[derive(Clone)]
 struct Upload {
     attempt: Arc<Attempt>,
     checkpoint: CheckpointId,
@@ -119,15 +120,56 @@ struct Upload {
 impl Upload {
     fn run(self, taken: Part, mut stats: TaskStats) -> Result<(TaskPart, TaskStats)> {
         let started = self.attempt.clock.now();
+        let Part {
+            operators,
+            in_flight,
+            sync,
+            ..
+        } = taken;
+        let (states, in_flight) = if in_flight.is_empty() {
+            (self.write_states(operators), Ok(None))
+        } else {
+            // Beside each other: both mostly wait for the store.
+            thread::scope(|scope| {
+                let in_flight = scope.spawn(|| self.write_in_flight(in_flight));
+                let states = self.write_states(operators);
+                let in_flight = in_flight.join();
+                (
+                    states,
+                    in_flight.unwrap_or_else(|panic| resume_unwind(panic)),
+                )
+            })
+        };
+        let mut part = states?;
+        part.in_flight = in_flight.map_err(|error| {
+            let message = format!(
+                "the records in flight to subtask {} could not be written for checkpoint {}",
+                self.subtask, self.checkpoint
+            );
+            Error::new(ErrorKind::Failed, message).with_source(error)
+        })?;
+        stats.sync = sync;
+        stats.async_ = self.attempt.clock.now() - started;
+        stats.bytes_in_flight = part.in_flight.iter().map(|state| state.file.length).sum();
+        // Memory state is written whole, so all of it is new.
+        stats.bytes_full = part.operators.iter().map(|(_, part)| part.bytes()).sum();
+        stats.bytes_full += stats.bytes_in_flight;
+        stats.bytes_written = stats.bytes_full;
+        for (_, operator) in &mut part.operators {
+            // The task's times, next to the bytes of the operator.
+            operator.statistics = stats;
+            operator.statistics.bytes_full = operator.bytes();
+            operator.statistics.bytes_written = operator.bytes();
+        }
+        Ok((part, stats))
+    }
+
+    fn write_states(&self, operators: Vec<OperatorSnapshot>) -> Result<TaskPart> {
         let mut part = TaskPart {
             subtask: self.subtask,
             ..TaskPart::default()
         };
-        // Beside the states: both mostly wait for the store.
-        let (this, captured) = (self.clone(), taken.in_flight);
-        let in_flight = move || this.write_in_flight(captured);
-        let in_flight = self.attempt.tokio.spawn_blocking(in_flight);
-        for mut snapshot in taken.operators {
+        for mut snapshot in operators {
             let uid = snapshot.uid.clone();
             let prepared = mem::take(&mut snapshot.prepared);
             let written = self.write(snapshot).map_err(|error| {
@@ -142,31 +184,7 @@ impl Upload {
             }
             part.operators.push((uid, written));
         }
-        part.in_flight = match self.attempt.tokio.block_on(in_flight) {
-            Ok(written) => written,
-            Err(panicked) => Err(panicked.into()),
-        }
-        .map_err(|error| {
-            let message = format!(
-                "the records in flight to subtask {} could not be written for checkpoint {}",
-                self.subtask, self.checkpoint
-            );
-            Error::new(ErrorKind::Failed, message).with_source(error)
-        })?;
-        stats.sync = taken.sync;
-        stats.async_ = self.attempt.clock.now() - started;
-        stats.bytes_in_flight = part.in_flight.iter().map(|state| state.file.length).sum();
-        // Memory state is written whole, so all of it is new.
-        stats.bytes_full = part.operators.iter().map(|(_, part)| part.bytes()).sum();
-        stats.bytes_full += stats.bytes_in_flight;
-        stats.bytes_written = stats.bytes_full;
-        for (_, operator) in &mut part.operators {
-            // The task's times, next to the bytes of the operator.
-            operator.statistics = stats;
-            operator.statistics.bytes_full = operator.bytes();
-            operator.statistics.bytes_written = operator.bytes();
-        }
-        Ok((part, stats))
+        Ok(part)
     }
 
     fn write(&self, snapshot: OperatorSnapshot) -> Result<Subtask, BoxError> {
@@ -220,8 +238,9 @@ impl Upload {
             let mut bytes = vec![in_flight::VERSION];
             for (_, batch) in batches {
                 batch.encode(&mut bytes)?;
+                let chunk = mem::take(&mut bytes);
+                self.attempt.tokio.block_on(writer.write(chunk))?;
             }
-            self.attempt.tokio.block_on(writer.write(bytes))?;
         }
         Ok(self.attempt.tokio.block_on(writer.finish())?)
     }

@@ -5,6 +5,8 @@
     reason = "two ends of a channel need two threads"
 )]
 
+use cutwater_barrier::Mode;
+
 use super::*;
 
 fn batch(value: u64) -> Item {
@@ -138,6 +140,27 @@ fn what_stands_before_a_barrier_enters_even_a_full_loop() {
         (1, 105),
         "it is still full"
     );
+}
+
+#[test]
+fn while_a_barrier_is_due_new_input_enters_a_full_loop_too() {
+    let (sending, receiving) = (gate(&[], 1), gate(&[ANY, Input::Feedback], 2));
+    let (outside, back) = (receiving.sender(0), receiving.sender(1));
+    for i in 0..3 {
+        back.send(batch(i)).unwrap();
+    }
+    outside.send(batch(10)).unwrap();
+    assert!(!outside.has_room(&sending).unwrap());
+    let others = |channel| channel == 1;
+    assert!(receiving.poll(Wanted::All, others).unwrap().is_none());
+
+    receiving.admit(true);
+    assert!(std::mem::take(&mut sending.lock().has_room), "it is told");
+    assert!(outside.has_room(&sending).unwrap());
+    assert_eq!(value(receiving.poll(Wanted::All, others).unwrap()), (0, 10));
+
+    receiving.admit(false);
+    assert!(!outside.has_room(&sending).unwrap());
 }
 
 #[test]

@@ -10,14 +10,15 @@ use std::{
 
 use cutwater_barrier::{CheckpointId, Mode};
 use cutwater_runtime::{
-    BoxError, JobHandle, KeyedContext, KeyedOpen, KeyedProcess, Restart, Result, Settings, State,
+    BoxError, Collect, Job, JobHandle, KeyedContext, KeyedOpen, KeyedProcess, Restart, Result,
+    Settings, State,
 };
 use cutwater_storage::{CheckpointStore, Metadata, Options};
 use futures::executor::block_on;
 
 use crate::{
-    common::{Count, Update, settings, store, wait_until},
-    stepped::Steps,
+    common::{Count, KEYS, Update, assert_ledger, numbers, settings, start, store, wait_until},
+    stepped::{Stepped, Steps},
 };
 
 /// So many records may each subtask process.
@@ -183,4 +184,45 @@ pub(crate) fn in_flight(metadata: &Metadata, is_it: impl Fn(&str) -> bool) -> u6
         .filter(|section| is_it(&section.edge))
         .map(|section| section.records)
         .sum()
+}
+
+pub(crate) const RECORDS: u64 = 2_000;
+
+pub(crate) fn held(steps: &Steps, permits: &Permits, output: &Collect<Update>) -> Job {
+    let permits = permits.clone();
+    let job = Job::new("counting");
+    job.source("numbers", Stepped::watched(numbers(RECORDS), steps))
+        .map(|number| number + WIDE)
+        .key_by(|number| number % KEYS)
+        .process("count", move |open| Held::open(open, &permits))
+        .sink("updates", output.clone());
+    job
+}
+
+/// Makes a number long and leaves its key.
+pub(crate) const WIDE: u64 = KEYS << 56;
+
+/// Ends the job as it is.
+pub(crate) fn kill(job: JobHandle, permits: &Permits) {
+    job.cancel();
+    permits.end();
+    job.wait().unwrap_err();
+}
+
+/// Runs the job to its end from the latest checkpoint.
+pub(crate) fn finish(directory: &Path, output: &Collect<Update>, settings: Settings) {
+    let job = held(&Steps::up_to(u64::MAX), &Permits::unlimited(), output);
+    assert!(start(job, directory, settings).wait().unwrap().is_finished);
+    assert_ledger(output.take(), RECORDS);
+}
+
+/// So many records in flight are not part of the metadata but a file of their own.
+pub(crate) const MANY: u64 = 3_000;
+
+/// Channels that hold them.
+pub(crate) fn roomy() -> Settings {
+    let mut settings = on_request(1, Mode::Unaligned);
+    settings.channel_capacity = 64;
+    settings.tolerable_failures = 1;
+    settings
 }

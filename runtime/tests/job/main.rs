@@ -5,6 +5,7 @@ mod faults;
 mod graph;
 mod guarantees;
 mod held;
+mod in_flight;
 mod loops;
 mod recovery;
 mod rescale;
