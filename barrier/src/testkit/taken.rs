@@ -50,8 +50,10 @@ impl Taken {
                 checkpoint,
             });
         }
+        // Behind a newer barrier too nothing belongs to it, but no machine says so to its driver: the
+        // checkpoint will come to nothing.
         if lane
-            .before(checkpoint)
+            .before_own(checkpoint)
             .is_some_and(|before| record >= before)
         {
             return Err(Broken::SavedBehindBarrier {
