@@ -48,8 +48,8 @@
 //!
 //! # Cost
 //!
-//! A `u64` key with an `i64` value takes some 26 bytes: 16 for the entry, 5 for its place in an index, and
-//! room for growth; a value of another size takes its size and these 10. The first write to a block of 4 KiB after a snapshot
+//! A `u64` key with an `i64` value takes some 25 bytes: 16 for the entry, 5 for its place in an index, and
+//! room for growth; a value of another size takes its size and these 9. The first write to a block of 4 KiB after a snapshot
 //! copies the block aside, unless the snapshot has been written up to there; with uniform keys that is nearly every block, so a
 //! snapshot costs the task about as much as copying the table once, and memory for a second one, which is kept for
 //! the next snapshot. Lists and maps are shared with the snapshot in chunks.

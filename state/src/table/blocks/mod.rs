@@ -45,7 +45,7 @@ use buffer::{Buffer, Recycle};
 pub(crate) use frozen::Frozen;
 use frozen::Side;
 use slot::State;
-use sync::{Arc, AtomicPtr};
+use sync::{Arc, AtomicPtr, fence};
 
 /// Blocks are added in chunks of so many, which stay where they are: no growth copies all of them.
 const CHUNK: usize = if cfg!(loom) { 2 } else { 512 };
@@ -228,8 +228,7 @@ impl<K: Clone, V: Clone, X> Blocks<K, V, X> {
 
     /// A view of all blocks as of now, which later writes do not change.
     pub(crate) fn freeze(&mut self) -> Frozen<K, V> {
-        let through = |side: &mut Arc<_>| Arc::strong_count(side) == 1;
-        let through = self.open.extract_if(.., through).collect();
+        let through = self.open.extract_if(.., |side| !is_wanted(side)).collect();
         let cells = self.chunks.iter().map(|chunk| Arc::clone(&chunk.cells));
         let blocks = self.chunks.iter().map(|chunk| chunk.blocks.len()).sum();
         // The keys of the next interval are likely to be like those of the last.
@@ -272,9 +271,8 @@ impl<K: Clone, V: Clone, X> Blocks<K, V, X> {
         // SAFETY: the cell owns the count that this borrows (1).
         let live = ManuallyDrop::new(unsafe { Arc::from_raw(cell.live.load(Ordering::Relaxed)) });
         let (mut copy, mut left) = (None, false);
-        let open = self.open.iter().filter(|side| Arc::strong_count(side) > 1);
         let mut pressed = false;
-        for side in open {
+        for side in self.open.iter().filter(|side| is_wanted(side)) {
             pressed = true;
             if side.epoch() < block.written {
                 continue; // it was settled with then
@@ -338,6 +336,14 @@ impl<K, V, X> fmt::Debug for Blocks<K, V, X> {
             .field("open", &self.open.len())
             .finish_non_exhaustive()
     }
+}
+
+/// Whether a snapshot still has its writer.
+fn is_wanted<K, V>(side: &Arc<Side<K, V>>) -> bool {
+    let wanted = Arc::strong_count(side) > 1;
+    // If not, this comes after all that the writer has read: its last act was to let go of the side.
+    fence(Ordering::Acquire);
+    wanted
 }
 
 /// Notes where the entries are after they have been changed.

@@ -4,10 +4,16 @@
 #[cfg(loom)]
 pub(super) use loom::{
     cell::UnsafeCell,
-    sync::{Arc, Mutex, MutexGuard, atomic::AtomicPtr},
+    sync::{
+        Arc, Mutex, MutexGuard,
+        atomic::{AtomicPtr, fence},
+    },
 };
 #[cfg(not(loom))]
-pub(super) use std::sync::{Arc, Mutex, MutexGuard, atomic::AtomicPtr};
+pub(super) use std::sync::{
+    Arc, Mutex, MutexGuard,
+    atomic::{AtomicPtr, fence},
+};
 
 /// [`std::cell::UnsafeCell`], asked the way loom's is.
 #[cfg(not(loom))]
