@@ -81,13 +81,6 @@ pub(super) const MUTANTS: &[Mutant] = &[
         why: "a discarded checkpoint is forgotten while files of it are left",
     },
     Mutant {
-        file: LOG,
-        from: "next_id: decision.next_id().max(self.state.next_id()),",
-        to: "next_id: decision.next_id(),",
-        test: STORAGE,
-        why: "ids of an older generation are given out again",
-    },
-    Mutant {
         file: "storage/src/store.rs",
         from: "        self.blobs.sync(&layout::checkpoint(id)).await?;\n",
         to: "",
