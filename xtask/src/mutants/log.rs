@@ -46,13 +46,6 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         file: LOG,
-        from: "    !nonce\n",
-        to: "    nonce\n",
-        test: STORAGE,
-        why: "nobody can tell whether a decision or the one that gives it up was taken",
-    },
-    Mutant {
-        file: LOG,
         from: "        self.settle().await?;
         if self.state.generation()",
         to: "        if self.state.generation()",
