@@ -34,7 +34,7 @@ const ROUNDS: usize = 5;
 /// Checkpoints of each kind in each round.
 const CHECKPOINTS: usize = 3;
 
-type Message = (u64, Vec<u8>);
+type Message = (u64, String);
 
 /// Never ends.
 struct Endless;
@@ -108,7 +108,7 @@ impl Reader for Generate {
         };
         // Also without back-pressure it does not flood: 16 records at a time, then a pause.
         let most = max.min(16) as u64;
-        out.extend((*next..*next + most).map(|i| (i % KEYS, vec![0; PAYLOAD])));
+        out.extend((*next..*next + most).map(|i| (i % KEYS, "x".repeat(PAYLOAD))));
         *next += most;
         Ok(if IS_SLOW.load(Ordering::Relaxed) {
             Status::More
@@ -130,7 +130,7 @@ impl Reader for Generate {
 static IS_SLOW: AtomicBool = AtomicBool::new(false);
 
 struct Busy {
-    last: Handle<ValueState<u64, Vec<u8>>>,
+    last: Handle<ValueState<u64, String>>,
     processed: Arc<AtomicU64>,
 }
 
@@ -148,7 +148,7 @@ impl KeyedProcess<u64> for Busy {
         if IS_SLOW.load(Ordering::Relaxed) && self.processed.load(Ordering::Relaxed) >= KEYS {
             busy();
         }
-        *context.keyed[self.last].or_insert_with(context.key, Vec::new)? = payload;
+        *context.keyed[self.last].or_insert_with(context.key, String::new)? = payload;
         out.push(key);
         self.processed.fetch_add(1, Ordering::Relaxed);
         Ok(())

@@ -39,6 +39,12 @@ pub struct Settings {
     /// ahead once the checkpoint has taken too long. A barrier that overtakes saves the records it
     /// leaves behind (unaligned checkpoints; Flink's `execution.checkpointing.unaligned`). The job's
     /// last checkpoint is always aligned.
+    ///
+    /// Nothing overtakes on broadcast edges and on forward edges into an operator with several inputs:
+    /// there a barrier waits its turn. If a task with such an input also has others, back-pressure can
+    /// keep that turn from coming until the checkpoint expires, so allow such a job some
+    /// [`tolerable_failures`](Self::tolerable_failures) and a short
+    /// [`checkpoint_timeout`](Self::checkpoint_timeout).
     pub barriers: Mode,
     /// Bounds what waits in front of a task to what it takes in this time, so that an aligned barrier
     /// waits about as long. `None`: as much as [`channel_capacity`](Self::channel_capacity) allows.

@@ -19,43 +19,25 @@ use std::{
 
 use cutwater_barrier::CheckpointId;
 use cutwater_state::KeyedStates;
-use rustix::time::{ClockId, clock_gettime};
 
 mod common;
 
-use common::{BATCH, Records, Total, add, discard, filled, sizes};
+use common::{BATCH, Records, Total, add, discard, filled, median, quantile, sizes, thread_cpu};
 
 const STRETCH: Duration = Duration::from_millis(100);
 const ROUNDS: usize = 75;
 
-/// CPU time of the calling thread.
-fn thread_cpu() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(
-        time.tv_sec.try_into().expect("time is positive"),
-        time.tv_nsec.try_into().expect("below a second"),
-    )
-}
-
-fn median(values: Vec<f64>) -> f64 {
-    quantile(values, 0.5)
-}
-
-fn quantile(mut values: Vec<f64>, part: f64) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[(values.len() as f64 * part) as usize]
-}
-
-/// Calls `step`, which makes 16 batches of updates, for one stretch of wall-clock time. Returns
-/// nanoseconds of CPU time per update.
+/// Calls `step`, which makes 16 batches of updates, until the thread has used so much CPU time: of wall-clock
+/// time it gets what others leave. Returns nanoseconds of CPU time per update.
 fn stretch(mut step: impl FnMut()) -> f64 {
-    let (start, before) = (Instant::now(), thread_cpu());
+    let (before, mut used) = (thread_cpu(), Duration::ZERO);
     let mut updates = 0_u64;
-    while start.elapsed() < STRETCH {
+    while used < STRETCH {
         step();
         updates += 16 * BATCH as u64;
+        used = thread_cpu() - before;
     }
-    (thread_cpu() - before).as_nanos() as f64 / updates as f64
+    used.as_nanos() as f64 / updates as f64
 }
 
 fn without_checkpoints(states: &mut KeyedStates<u64>, total: Total, records: &mut Records) -> f64 {

@@ -1,11 +1,17 @@
 //! The keyed sum that all benches run: `u64 → i64`, uniform keys, batches with their hashes.
 
-use std::{env, hint::black_box};
+#![allow(dead_code, reason = "each bench takes what it needs")]
+
+use std::{env, hint::black_box, time::Duration};
 
 use cutwater_keygroups::{Key, KeyGroupRange, KeyHash, MaxParallelism};
 use cutwater_state::{Handle, Keyed, KeyedStates, SnapshotTask, ValueState};
+use rustix::time::{ClockId, clock_gettime};
 
 pub(crate) const BATCH: usize = 1024;
+
+/// Keys that are prefetched at once, as the runtime does.
+const AHEAD: usize = 32;
 
 pub(crate) type Total = Handle<ValueState<u64, i64>>;
 
@@ -57,13 +63,33 @@ pub(crate) fn add(
     total: Total,
     (keys, hashes): (&[u64], &[KeyHash]),
 ) {
-    states.prefetch(hashes);
-    let total = &mut states[total];
-    for (key, hash) in keys.iter().zip(hashes) {
-        *total
-            .or_insert_with(Keyed::with_hash(key, *hash), || 0)
-            .unwrap() += 1;
+    for (keys, hashes) in keys.chunks(AHEAD).zip(hashes.chunks(AHEAD)) {
+        states.prefetch(hashes);
+        let total = &mut states[total];
+        for (key, hash) in keys.iter().zip(hashes) {
+            *total
+                .or_insert_with(Keyed::with_hash(key, *hash), || 0)
+                .unwrap() += 1;
+        }
     }
+}
+
+/// CPU time of the calling thread.
+pub(crate) fn thread_cpu() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(
+        time.tv_sec.try_into().expect("time is positive"),
+        time.tv_nsec.try_into().expect("below a second"),
+    )
+}
+
+pub(crate) fn median(values: Vec<f64>) -> f64 {
+    quantile(values, 0.5)
+}
+
+pub(crate) fn quantile(mut values: Vec<f64>, part: f64) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[(values.len() as f64 * part) as usize]
 }
 
 /// Numbers of keys to measure with; `CUTWATER_BENCH_KEYS=10000000` adds one.

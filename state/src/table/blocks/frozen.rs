@@ -81,14 +81,22 @@ pub(crate) struct Frozen<K, V> {
     recycle: Recycle<K, V>,
     /// Whether the task is expected to write to most blocks before they have been read.
     pressed: bool,
+    /// Earlier snapshots that are written: they are large, and freed here instead of in the task's thread.
+    through: Vec<Arc<Side<K, V>>>,
 }
 
 impl<K: Clone, V: Clone> Frozen<K, V> {
-    pub(super) fn new(side: Arc<Side<K, V>>, recycle: Recycle<K, V>, pressed: bool) -> Self {
+    pub(super) fn new(
+        side: Arc<Side<K, V>>,
+        recycle: Recycle<K, V>,
+        pressed: bool,
+        through: Vec<Arc<Side<K, V>>>,
+    ) -> Self {
         Self {
             side,
             recycle,
             pressed,
+            through,
         }
     }
 
@@ -101,6 +109,7 @@ impl<K: Clone, V: Clone> Frozen<K, V> {
         if self.pressed {
             self.take_aside();
         }
+        self.through.clear();
         let group = |number| self.side.cell(number).group.load(Ordering::Relaxed);
         let mut order: Vec<_> = (0..self.side.blocks).map(|n| (group(n), n)).collect();
         order.sort_unstable();

@@ -228,7 +228,8 @@ impl<K: Clone, V: Clone, X> Blocks<K, V, X> {
 
     /// A view of all blocks as of now, which later writes do not change.
     pub(crate) fn freeze(&mut self) -> Frozen<K, V> {
-        self.open.retain(|side| Arc::strong_count(side) > 1);
+        let through = |side: &mut Arc<_>| Arc::strong_count(side) == 1;
+        let through = self.open.extract_if(.., through).collect();
         let cells = self.chunks.iter().map(|chunk| Arc::clone(&chunk.cells));
         let blocks = self.chunks.iter().map(|chunk| chunk.blocks.len()).sum();
         // The keys of the next interval are likely to be like those of the last.
@@ -236,7 +237,7 @@ impl<K: Clone, V: Clone, X> Blocks<K, V, X> {
         let side = Arc::new(Side::new(self.epoch, blocks, cells));
         self.open.push(Arc::clone(&side));
         self.epoch += 1;
-        Frozen::new(side, self.recycle.another(), pressed)
+        Frozen::new(side, self.recycle.another(), pressed, through)
     }
 
     /// Brings what `extra` and `entries` look at into the cache.
@@ -271,13 +272,14 @@ impl<K: Clone, V: Clone, X> Blocks<K, V, X> {
         // SAFETY: the cell owns the count that this borrows (1).
         let live = ManuallyDrop::new(unsafe { Arc::from_raw(cell.live.load(Ordering::Relaxed)) });
         let (mut copy, mut left) = (None, false);
-        self.open.retain(|side| Arc::strong_count(side) > 1);
-        self.pressed += usize::from(!self.open.is_empty());
-        let asking = self
-            .open
-            .iter()
-            .filter(|side| side.epoch() >= block.written);
-        for slot in asking.map(|side| side.slot(number)) {
+        let open = self.open.iter().filter(|side| Arc::strong_count(side) > 1);
+        let mut pressed = false;
+        for side in open {
+            pressed = true;
+            if side.epoch() < block.written {
+                continue; // it was settled with then
+            }
+            let slot = side.slot(number);
             loop {
                 // At most three rounds: the writer makes one step from free and one from reading.
                 let expected = slot.state();
@@ -295,6 +297,7 @@ impl<K: Clone, V: Clone, X> Blocks<K, V, X> {
                 }
             }
         }
+        self.pressed += usize::from(pressed);
         if left {
             let mine = self.recycle.copy(block.entries());
             // SAFETY: just made, and nobody else refers to it.
