@@ -7,7 +7,10 @@ mod coordinate;
 mod outside;
 mod tasks;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    time::Duration,
+};
 
 use cutwater_barrier::{
     CheckpointId, Coordinator, Generation, Then,
@@ -30,6 +33,9 @@ use crate::{
     stored::{Part, Stored},
     task::{Notice, Task},
 };
+
+/// What checkpoints get in attempts that begin after the last fault.
+const TIMEOUT_HEALED: Duration = Duration::from_secs(2);
 
 /// Somebody does one thing; whether there was one to do.
 type Turn = fn(&mut Attempt, &mut Env) -> bool;
@@ -99,6 +105,11 @@ impl Attempt {
             env.coverage.count("rescales");
         }
         env.note(|| layout.to_string());
+        let mut config = env.job.config;
+        if !env.is_faulty() {
+            // A timeout too short for the job's size would fail every stop, for good.
+            config.timeout = config.timeout.max(TIMEOUT_HEALED);
+        }
         let checkpoint = stored.as_ref().map(|stored| stored.checkpoint);
         let mut committers = BTreeMap::new();
         for (number, operator) in env.job.operators.iter().enumerate() {
@@ -117,7 +128,7 @@ impl Attempt {
         let lifecycle = layout.tasks.iter().map(|_| VecDeque::new());
         Self {
             generation: term.generation,
-            coordinator: Coordinator::new(env.job.config, layout.plan(&env.job), beginning),
+            coordinator: Coordinator::new(config, layout.plan(&env.job), beginning),
             files: store.files().expect("it has taken over"),
             keeper: Keeper::new(store),
             committers,

@@ -15,8 +15,9 @@ use crate::{
 /// Once nothing goes wrong any more, a job that has not ended after so many steps is stuck.
 const STEPS_MAX: u64 = 25_000;
 
-/// How often somebody asks for the end of a job whose input has none.
-const STOP_EVERY: u64 = 400;
+/// How often somebody asks for the end of a job whose input has none. Seldom, as a stop that expires
+/// under back-pressure fails the attempt, and asking at once again would do it again.
+const STOP_EVERY: u64 = 1_500;
 
 /// How long a process that was replaced lives on after the job has ended.
 const AFTERLIFE: u64 = 300;

@@ -46,13 +46,6 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         file: LOG,
-        from: "    !nonce\n",
-        to: "    nonce\n",
-        test: STORAGE,
-        why: "nobody can tell whether a decision or the one that gives it up was taken",
-    },
-    Mutant {
-        file: LOG,
         from: "        self.settle().await?;
         if self.state.generation()",
         to: "        if self.state.generation()",
@@ -79,13 +72,6 @@ pub(super) const MUTANTS: &[Mutant] = &[
         to: "            .chain(std::iter::empty()).inspect(|_| { let _ = &discarded; })\n",
         test: STORAGE,
         why: "a discarded checkpoint is forgotten while files of it are left",
-    },
-    Mutant {
-        file: LOG,
-        from: "next_id: decision.next_id().max(self.state.next_id()),",
-        to: "next_id: decision.next_id(),",
-        test: STORAGE,
-        why: "ids of an older generation are given out again",
     },
     Mutant {
         file: "storage/src/store.rs",
