@@ -268,11 +268,13 @@ fn package(workspace: &Workspace) -> Outcome {
     for package in workspace.publishable() {
         command.args(["--package", package.name()]);
     }
-    // An archive has no profiles; with ours, what the tests have built of others is not built again.
-    if let Some(debug) = workspace.manifest.value(&["profile", "dev", "debug"]) {
-        command.env("CARGO_PROFILE_DEV_DEBUG", debug);
-    }
-    run(workspace, &mut command)
+    // Cargo remembers an unpacked archive by the folder it was packed in and by its version, and builds
+    // an older one of the same version without a word. So each time is in a folder of its own.
+    let folder = own_target(workspace, &format!("package-{}", std::process::id()));
+    command.env("CARGO_TARGET_DIR", &folder);
+    let outcome = run(workspace, &mut command);
+    let _it_may_stay = std::fs::remove_dir_all(folder);
+    outcome
 }
 
 /// Unoptimised, as the tests have built most of it; `cargo xtask demo` runs it as a user would.
