@@ -11,7 +11,7 @@ use cutwater_barrier::align::Input::{self, Overtakable, Strict};
 
 use cutwater_barrier::align::{Channel, Event};
 use cutwater_barrier::testkit::{Did, Fed, Watch};
-use cutwater_barrier::{Barrier, CheckpointId, Time};
+use cutwater_barrier::{Barrier, CheckpointId, Mode, Time};
 
 use driver::{Driver, Flaw};
 
@@ -409,4 +409,20 @@ fn the_driver_of_a_tracker_is_watched_as_well() {
         play().map_err(|broken| broken.to_string()),
         Err("a copy from channel 1 for checkpoint 3 was not asked for".to_owned())
     );
+}
+
+/// Seed 52808 of the whole-job simulation: the driver was blamed where a trigger had come late.
+#[test]
+fn a_note_is_true_also_if_an_older_barrier_has_come_behind_its_own() {
+    let unaligned = |checkpoint| {
+        let barrier = Barrier::checkpoint(CheckpointId::new(checkpoint), Time::ZERO);
+        barrier.with_mode(Mode::Unaligned)
+    };
+    let mut watch = Watch::aligner([Overtakable], []);
+    let channel = Channel(0);
+    watch.fed(channel, Fed::Barrier(unaligned(5))).unwrap();
+    watch.fed(channel, Fed::Barrier(unaligned(4))).unwrap();
+    let barrier = unaligned(5);
+    let note = Event::Overtook { channel, barrier };
+    assert_eq!(watch.told(Time::ZERO, note), Ok(()));
 }
