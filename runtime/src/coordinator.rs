@@ -30,7 +30,7 @@ use crate::{
     error::store_error,
     execution::{Ended, Parts, Setup},
     handle::Command,
-    keeper::{Keep, Keeper, Kept, is_fenced},
+    keeper::{Keep, Keeper, Kept},
     loops::Loops,
     metrics::Metrics,
     observe::{Moment, State},
@@ -269,7 +269,7 @@ impl<'a> Driver<'a> {
                 reports,
                 error,
             } => {
-                if is_fenced(&error) {
+                if error.is_fenced() {
                     return Err(store_error("has a new owner")(error));
                 }
                 let error = store_error("could not take the checkpoint")(error);
@@ -299,7 +299,7 @@ impl<'a> Driver<'a> {
     fn tidied(&self, tidied: Result<(), cutwater_storage::Error>) -> Result<()> {
         match tidied {
             Ok(()) => Ok(()),
-            Err(error) if is_fenced(&error) => Err(store_error("has a new owner")(error)),
+            Err(error) if error.is_fenced() => Err(store_error("has a new owner")(error)),
             Err(error) => {
                 let error = store_error("could not be tidied")(error).chain();
                 tracing::warn!(error, "notes or deletions are put off");

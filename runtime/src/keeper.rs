@@ -5,7 +5,7 @@ use cutwater_barrier::{
     CheckpointId,
     coordinate::{NotDurable, Report},
 };
-use cutwater_storage::{CheckpointStore, ErrorKind, Fate, Metadata};
+use cutwater_storage::{CheckpointStore, Metadata, NotDecided};
 use tokio::{runtime::Handle, sync::mpsc, task::JoinHandle};
 
 use crate::upload::TaskPart;
@@ -76,7 +76,15 @@ async fn keep(
 ) {
     while let Some(request) = requests.recv().await {
         let kept = match request {
-            Keep::Complete { metadata, reports } => complete(&mut store, &metadata, reports).await,
+            Keep::Complete { metadata, reports } => match store.decide(&metadata).await {
+                Ok(()) => Kept::Completed(metadata.checkpoint),
+                Err(NotDecided { reason, error, .. }) => Kept::NotCompleted {
+                    checkpoint: metadata.checkpoint,
+                    reason,
+                    reports,
+                    error,
+                },
+            },
             Keep::Committed(checkpoint) => {
                 Kept::Committed(checkpoint, store.committed(checkpoint).await)
             }
@@ -92,36 +100,4 @@ async fn keep(
             let _nobody_listens = answers.send(tidied);
         }
     }
-}
-
-async fn complete(
-    store: &mut CheckpointStore,
-    metadata: &Metadata,
-    reports: Vec<Report<TaskPart>>,
-) -> Kept {
-    let checkpoint = metadata.checkpoint;
-    let Err(error) = store.complete(metadata).await else {
-        return Kept::Completed(checkpoint);
-    };
-    let reason = if is_fenced(&error) {
-        NotDurable::Fenced
-    } else {
-        // Perhaps only the reply was lost: the log knows.
-        match store.discard_failed(checkpoint).await {
-            Ok(Fate::Completed) => return Kept::Completed(checkpoint),
-            Ok(Fate::Discarded) => NotDurable::Failed,
-            Err(error) if is_fenced(&error) => NotDurable::Fenced,
-            Err(_) => NotDurable::Unknown,
-        }
-    };
-    Kept::NotCompleted {
-        checkpoint,
-        reason,
-        reports,
-        error,
-    }
-}
-
-pub(crate) fn is_fenced(error: &cutwater_storage::Error) -> bool {
-    matches!(error.kind(), ErrorKind::Fenced { .. })
 }

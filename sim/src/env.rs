@@ -1,12 +1,15 @@
 //! What outlives every process: the job, its store, the external system; chance, time and faults.
 
 use cutwater_barrier::Time;
-use cutwater_storage::testkit::{FaultyBlobs, MemoryBlobs};
+use cutwater_storage::testkit::{FaultyBlobs, MemoryBlobs, Stepped};
 
 use crate::{
     coverage::Coverage, external::External, faults::Faults, job::Job, ledger::Ledger,
-    random::Random, stepped::Stepped, trace::Trace,
+    random::Random, trace::Trace,
 };
+
+/// The store of the simulation: in memory, with faults, and every call is a step.
+pub(crate) type Store = Stepped<FaultyBlobs<MemoryBlobs>>;
 
 /// Every so many runs are watched.
 const WATCHED: u64 = 4;
@@ -21,7 +24,7 @@ pub(crate) struct Env {
     /// Whether the check for drivers stands beside each task.
     pub(crate) is_watched: bool,
     pub(crate) faults: Faults,
-    pub(crate) blobs: Stepped,
+    pub(crate) blobs: Store,
     pub(crate) external: External,
     pub(crate) ledger: Ledger,
     pub(crate) coverage: Coverage,

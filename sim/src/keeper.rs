@@ -6,7 +6,7 @@ use cutwater_barrier::{
     CheckpointId, Then,
     coordinate::{NotDurable, Report},
 };
-use cutwater_storage::{CheckpointStore, ErrorKind, Fate, Metadata};
+use cutwater_storage::{CheckpointStore, Metadata};
 
 use crate::{stepped::Doing, stored::Part};
 
@@ -112,55 +112,31 @@ impl Keeper {
 
 async fn keep(mut store: CheckpointStore, request: Keep) -> (CheckpointStore, Kept) {
     let kept = match request {
-        Keep::Complete { metadata, reports } => complete(&mut store, &metadata, reports).await,
+        Keep::Complete { metadata, reports } => match store.decide(&metadata).await {
+            Ok(()) => Kept::Completed(metadata.checkpoint),
+            Err(failed) => Kept::NotCompleted {
+                checkpoint: metadata.checkpoint,
+                reason: failed.reason,
+                reports,
+            },
+        },
         Keep::Lead(checkpoint, then) => match store.check_leading().await {
             Ok(()) => Kept::Leads(checkpoint, then),
-            Err(error) if is_fenced(&error) => Kept::Fenced,
+            Err(error) if error.is_fenced() => Kept::Fenced,
             Err(_) => Kept::Failed,
         },
         Keep::Committed(checkpoint) => match store.committed(checkpoint).await {
-            Err(error) if is_fenced(&error) => Kept::Fenced,
+            Err(error) if error.is_fenced() => Kept::Fenced,
             Ok(()) | Err(_) => Kept::Committed(checkpoint),
         },
         Keep::Discard(checkpoint) => match store.discard_failed(checkpoint).await {
-            Err(error) if is_fenced(&error) => Kept::Fenced,
+            Err(error) if error.is_fenced() => Kept::Fenced,
             Ok(_) | Err(_) => Kept::Discarded,
         },
         Keep::Tidy => match store.apply_retention().await {
-            Err(error) if is_fenced(&error) => Kept::Fenced,
+            Err(error) if error.is_fenced() => Kept::Fenced,
             Ok(_) | Err(_) => Kept::Tidied,
         },
     };
     (store, kept)
-}
-
-async fn complete(
-    store: &mut CheckpointStore,
-    metadata: &Metadata,
-    reports: Vec<Report<Part>>,
-) -> Kept {
-    let checkpoint = metadata.checkpoint;
-    let Err(error) = store.complete(metadata).await else {
-        return Kept::Completed(checkpoint);
-    };
-    let reason = if is_fenced(&error) {
-        NotDurable::Fenced
-    } else {
-        // Perhaps only the reply was lost: the log knows.
-        match store.discard_failed(checkpoint).await {
-            Ok(Fate::Completed) => return Kept::Completed(checkpoint),
-            Ok(Fate::Discarded) => NotDurable::Failed,
-            Err(error) if is_fenced(&error) => NotDurable::Fenced,
-            Err(_) => NotDurable::Unknown,
-        }
-    };
-    Kept::NotCompleted {
-        checkpoint,
-        reason,
-        reports,
-    }
-}
-
-pub(crate) fn is_fenced(error: &cutwater_storage::Error) -> bool {
-    matches!(error.kind(), ErrorKind::Fenced { .. })
 }

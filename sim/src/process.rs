@@ -11,9 +11,8 @@ use cutwater_storage::{CheckpointStore, Options, Result, Term};
 
 use crate::{
     attempt::Attempt,
-    env::Env,
-    keeper::is_fenced,
-    stepped::{Doing, Stepped},
+    env::{Env, Store},
+    stepped::Doing,
     stored::{self, Stored},
 };
 
@@ -49,7 +48,7 @@ pub(crate) struct Recovered {
     pub(crate) stored: Option<Stored>,
 }
 
-async fn recover(blobs: Stepped, options: Options) -> Result<Recovered> {
+async fn recover(blobs: Store, options: Options) -> Result<Recovered> {
     let mut store = CheckpointStore::open(blobs, options).await?;
     let term = store.take_over().await?;
     let stored = match store.load_latest().await? {
@@ -91,7 +90,7 @@ impl Process {
                     self.stage = Stage::Running(Box::new(Attempt::new(env, recovered)));
                     return;
                 }
-                Some(Err(error)) if is_fenced(&error) => Some(Over::Fenced),
+                Some(Err(error)) if error.is_fenced() => Some(Over::Fenced),
                 Some(Err(error)) => {
                     env.note(|| format!("process {} cannot recover: {error}", self.number));
                     Some(Over::Failed)

@@ -88,6 +88,11 @@ impl Error {
         }
     }
 
+    /// Whether a newer generation has taken over: step down.
+    pub fn is_fenced(&self) -> bool {
+        matches!(self.kind, ErrorKind::Fenced { .. })
+    }
+
     /// What the caller can do.
     pub fn kind(&self) -> ErrorKind {
         self.kind

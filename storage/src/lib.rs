@@ -80,6 +80,6 @@ pub use metadata::{
     PreparedTransaction, Subtask, TaskReport,
 };
 pub use store::{
-    CheckpointStore, Deleted, Fate, Leadership, OldKeyed, Options, Pin, RestorePoint, Term,
-    Verified,
+    CheckpointStore, Deleted, Fate, Leadership, NotDecided, OldKeyed, Options, Pin, RestorePoint,
+    Term, Verified,
 };

@@ -1,6 +1,7 @@
 //! The checkpoints of one job: written by whoever leads, read by anybody.
 
 mod commit;
+mod decide;
 mod deletion;
 mod leadership;
 mod options;
@@ -17,6 +18,7 @@ use bytes::Bytes;
 use cutwater_barrier::{CheckpointId, Generation};
 use xxhash_rust::xxh64::xxh64;
 
+pub use decide::NotDecided;
 pub use deletion::{Deleted, Fate};
 pub use leadership::{Leadership, Term};
 pub use options::Options;
@@ -143,7 +145,7 @@ impl CheckpointStore {
                     return Ok(term);
                 }
                 // Somebody else was faster, so there is progress; now replace him.
-                Err(e) if matches!(e.kind(), ErrorKind::Fenced { .. }) => {}
+                Err(e) if e.is_fenced() => {}
                 Err(e) => return Err(e),
             }
         }

@@ -6,7 +6,9 @@
 mod conforms;
 mod faulty;
 mod memory;
+mod stepped;
 
 pub use conforms::{BlockOn, conforms};
 pub use faulty::{Call, Failure, Faults, FaultyBlobs, FaultyUpload, Hold, On};
 pub use memory::{MemoryBlobs, MemoryUpload};
+pub use stepped::{Stepped, SteppedUpload, step};

@@ -7,9 +7,9 @@ use cutwater_sink_2pc::{
     Committer, CommitterContext, Error, Flushed, Guarantee, Input, Prepared, Result, Sink, Verdict,
     Writer, WriterContext,
 };
+use cutwater_storage::testkit::step;
 
 use super::{External, Fate, Status, Token, Transaction};
-use crate::stepped::step;
 
 /// Opens writers and committers.
 #[derive(Clone, Debug)]

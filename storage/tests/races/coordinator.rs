@@ -45,7 +45,7 @@ async fn lead(blobs: impl Blobs, seed: u64, checkpoints: u64, world: &World) -> 
         };
         let fate = match decided {
             Ok(()) => Fate::Completed,
-            Err(error) if matches!(error.kind(), ErrorKind::Fenced { .. }) => return Err(error),
+            Err(error) if error.is_fenced() => return Err(error),
             Err(_) => store.discard_failed(id).await?,
         };
         match fate {

@@ -1,7 +1,7 @@
 //! Every schedule with two switches, and every third one with three: most races need no more, at
 //! the right steps.
 
-use crate::{stepped::Process, world::World};
+use crate::{process::Process, world::World};
 
 /// So many steps of one process at most: a bound to find a stuck one.
 const STEPS_MAX: usize = 2000;

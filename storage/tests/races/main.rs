@@ -6,7 +6,7 @@
 
 mod coordinator;
 mod exhaustive;
+mod process;
 mod seeded;
 mod sleepers;
-mod stepped;
 mod world;

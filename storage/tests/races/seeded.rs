@@ -2,13 +2,9 @@
 
 use std::env;
 
-use cutwater_storage::testkit::FaultyBlobs;
+use cutwater_storage::testkit::{FaultyBlobs, Stepped};
 
-use crate::{
-    coordinator::coordinate,
-    stepped::{Process, Stepped},
-    world::World,
-};
+use crate::{coordinator::coordinate, process::Process, world::World};
 
 /// SplitMix64 (Steele, Lea, Flood, OOPSLA 2014): small, and the same everywhere.
 struct Random(u64);

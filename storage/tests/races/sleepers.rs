@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::{
-    stepped::Process,
+    process::Process,
     world::{Event, World},
 };
 

@@ -3,12 +3,15 @@
 use std::sync::{Arc, Mutex};
 
 use cutwater_barrier::CheckpointId;
-use cutwater_storage::{CheckpointStore, Term, testkit::MemoryBlobs};
+use cutwater_storage::{
+    CheckpointStore, Term,
+    testkit::{MemoryBlobs, Stepped},
+};
 use futures::executor::block_on;
 
 use crate::{
     coordinator::{coordinate, options},
-    stepped::{Process, Stepped},
+    process::Process,
 };
 
 /// What a coordinator notes, for the checks only.
