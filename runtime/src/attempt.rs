@@ -105,37 +105,33 @@ impl Tasks {
             alive,
             living: Some(living),
         };
+        let mut layout = Vec::new();
         for chain in &chains {
             let first = tasks.gates.len();
             for subtask in 0..chain.parallelism {
                 let channels = input_channels(attempt, chain, subtask);
+                // Whoever sends to it, but for a loop's way back, stands before it.
+                let feeding = channels.iter();
+                let feeding: Vec<_> = feeding
+                    .filter_map(|channel| tasks.feeding(attempt, channel))
+                    .collect();
+                tasks.plan.task(feeding);
                 let inputs = channels.iter().map(|channel| channel.input);
                 let gate = Gate::new(inputs, attempt.settings.capacity());
                 tasks.gates.push(gate);
                 tasks.names.push(name_of(&attempt.graph, chain, subtask));
+                layout.push((chain, subtask, channels));
             }
             let ids: Vec<TaskId> = (first..tasks.gates.len()).map(TaskId).collect();
             for &node in &chain.nodes {
                 tasks.of.insert(node, ids.clone());
             }
         }
-        for chain in &chains {
-            for subtask in 0..chain.parallelism {
-                let channels = input_channels(attempt, chain, subtask);
-                let inputs = channels.iter();
-                let inputs: Vec<_> = inputs
-                    .filter_map(|one| tasks.feeding(attempt, one))
-                    .collect();
-                tasks.plan.task(inputs);
-            }
-        }
         tasks.replay(attempt)?;
-        for chain in &chains {
-            for subtask in 0..chain.parallelism {
-                if let Err(error) = tasks.start_task(attempt, chain, subtask) {
-                    tasks.close();
-                    return Err(error);
-                }
+        for (chain, subtask, channels) in layout {
+            if let Err(error) = tasks.start_task(attempt, chain, subtask, channels) {
+                tasks.close();
+                return Err(error);
             }
         }
         Ok(tasks)
@@ -205,7 +201,13 @@ impl Tasks {
             .collect()
     }
 
-    fn start_task(&mut self, attempt: &Arc<Attempt>, chain: &Chain, subtask: u16) -> Result<()> {
+    fn start_task(
+        &mut self,
+        attempt: &Arc<Attempt>,
+        chain: &Chain,
+        subtask: u16,
+        channels: Vec<InputChannel>,
+    ) -> Result<()> {
         let (graph, topology) = (&attempt.graph, &attempt.topology);
         let id = self.of[&chain.head()][usize::from(subtask)];
         let leaving = chain.nodes.iter().flat_map(|&node| graph.outputs_of(node));
@@ -215,7 +217,7 @@ impl Tasks {
             head: chain.head(),
             context: self.context(attempt, &leaving, subtask, chain.parallelism),
             gate: Arc::clone(&self.gates[id.0]),
-            channels: input_channels(attempt, chain, subtask),
+            channels,
         };
         let name = self.names[id.0].clone();
         let thread = thread::Builder::new().name(name.clone());

@@ -29,7 +29,6 @@ pub(crate) struct Pace {
     is_whole: bool,
     /// Slow steps since another size was tried.
     slow: u32,
-    adapts: bool,
 }
 
 impl Pace {
@@ -41,16 +40,6 @@ impl Pace {
             last: None,
             is_whole: false,
             slow: 0,
-            adapts: true,
-        }
-    }
-
-    /// Takes whole batches, whatever they cost: no barrier overtakes them.
-    pub(crate) fn whole(batch_size: usize) -> Self {
-        Self {
-            step: batch_size,
-            adapts: false,
-            ..Self::new(batch_size)
         }
     }
 
@@ -65,7 +54,7 @@ impl Pace {
     pub(crate) fn took(&mut self, records: usize, start: Instant, end: Instant) {
         let took = end.saturating_duration_since(start);
         let is_usual = took <= STEP && self.step == self.batch_size;
-        if self.adapts && !is_usual && records > 0 {
+        if !is_usual && records > 0 {
             self.adapt(records, took);
         }
     }

@@ -6,7 +6,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     mem,
-    sync::{Mutex, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError},
 };
 
 use bytes::Bytes;
@@ -256,22 +256,24 @@ impl RestorePoint {
 
     /// The edges that carry restored records, as long as these have not been taken.
     pub(crate) fn edges_in_flight(&self) -> BTreeSet<usize> {
-        let in_flight = self.in_flight.lock();
-        let in_flight = in_flight.unwrap_or_else(PoisonError::into_inner);
+        let in_flight = self.lock_in_flight();
         in_flight.iter().map(|restored| restored.edge).collect()
     }
 
     /// How many records there are to put back into edges.
     pub(crate) fn records_in_flight(&self) -> u64 {
-        let in_flight = self.in_flight.lock();
-        let in_flight = in_flight.unwrap_or_else(PoisonError::into_inner);
+        let in_flight = self.lock_in_flight();
         in_flight.iter().map(|restored| restored.records).sum()
     }
 
     /// Hands them over: they need not be kept as long as the attempt lasts.
     pub(crate) fn take_in_flight(&self) -> Vec<RestoredInFlight> {
+        mem::take(&mut *self.lock_in_flight())
+    }
+
+    fn lock_in_flight(&self) -> MutexGuard<'_, Vec<RestoredInFlight>> {
         let in_flight = self.in_flight.lock();
-        mem::take(&mut *in_flight.unwrap_or_else(PoisonError::into_inner))
+        in_flight.unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn in_flight_unreadable(&self, edge: &str, error: impl Into<BoxError>) -> Error {

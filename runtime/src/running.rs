@@ -64,7 +64,8 @@ pub(crate) struct Running {
     part: Option<Part>,
     uploads: Uploads,
     probes: Probes,
-    pace: Pace,
+    /// None where no barrier overtakes: whole batches cost least.
+    pace: Option<Pace>,
     debloat: Option<Debloat>,
     flush_at: Instant,
     /// The checkpoint whose barriers still have to get into the task's loop.
@@ -113,10 +114,7 @@ impl Running {
             part: None,
             uploads: Uploads::new(&attempt, id, context.subtask, Arc::clone(&channels)),
             probes: Probes::new(attempt.topology.loop_of(head), &channels),
-            pace: match settings.barriers {
-                Mode::Aligned => Pace::whole(settings.batch_size),
-                _ => Pace::new(settings.batch_size),
-            },
+            pace: (settings.barriers != Mode::Aligned).then(|| Pace::new(settings.batch_size)),
             debloat: settings
                 .debloat
                 .filter(|_| !channels.is_empty())
@@ -216,13 +214,15 @@ impl Running {
         let Some(source) = self.source.as_mut().filter(|_| self.reading) else {
             return Ok(Some(None));
         };
-        let start = self.attempt.clock.instant();
+        let clock = self.attempt.clock;
+        let start = self.pace.as_ref().map(|_| clock.instant());
         let (status, records) = source.poll(step)?;
-        let now = self.attempt.clock.instant();
-        self.pace.took(records, start, now);
+        if let (Some(pace), Some(start)) = (&mut self.pace, start) {
+            pace.took(records, start, clock.instant());
+        }
         Ok(match status {
             Status::More => None,
-            Status::Idle => Some(Some(now + IDLE)),
+            Status::Idle => Some(Some(clock.instant() + IDLE)),
             Status::Drained => {
                 self.reading = false;
                 self.attempt.report(self.id, Report::SplitsRequested);
@@ -243,7 +243,6 @@ impl Running {
         };
         let mut recorded = Vec::new();
         let is_recorded = self.alignment.is_recording(channel);
-        let start = self.attempt.clock.instant();
         let most = self.step_size();
         let port = &mut self.ports[self.channels[channel].port];
         if self.last.is_some() {
@@ -255,9 +254,12 @@ impl Running {
             }
             return Ok(());
         }
+        let clock = self.attempt.clock;
+        let start = self.pace.as_ref().map(|_| clock.instant());
         let step = port.process(&mut batch, most, is_recorded.then_some(&mut recorded))?;
-        self.pace
-            .took(step.records, start, self.attempt.clock.instant());
+        if let (Some(pace), Some(start)) = (&mut self.pace, start) {
+            pace.took(step.records, start, clock.instant());
+        }
         self.probes.took(channel);
         if let Some(debloat) = &mut self.debloat {
             debloat.took(step.records);
@@ -280,8 +282,10 @@ impl Running {
     /// Records for the next step. It does not send much more than the channels behind it may hold: they
     /// are asked for room only between two steps.
     fn step_size(&self) -> usize {
-        let step = self.pace.step();
-        match self.attempt.settings.debloat {
+        let settings = &self.attempt.settings;
+        let pace = self.pace.as_ref();
+        let step = pace.map_or(settings.batch_size, Pace::step);
+        match settings.debloat {
             None => step,
             Some(_) => step.min(self.outlets.records_max() / 2).max(1),
         }
