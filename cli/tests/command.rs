@@ -19,15 +19,21 @@ use cutwater_storage::{
 };
 use tempfile::TempDir;
 
+/// The store in a new directory, taken over.
+async fn led(directory: &Path) -> (CheckpointStore, Term) {
+    let blobs = LocalBlobs::open(directory).unwrap();
+    let mut store = CheckpointStore::open(blobs, Options::default())
+        .await
+        .unwrap();
+    let term = store.take_over().await.unwrap();
+    (store, term)
+}
+
 /// Two checkpoints, of which the first is committed, with one small and one large file each.
 fn directory() -> TempDir {
     let directory = tempfile::tempdir().unwrap();
     futures::executor::block_on(async {
-        let blobs = LocalBlobs::open(directory.path()).unwrap();
-        let mut store = CheckpointStore::open(blobs, Options::default())
-            .await
-            .unwrap();
-        let term = store.take_over().await.unwrap();
+        let (mut store, term) = led(directory.path()).await;
         let ids = [term.first, term.first.next()];
         for id in ids {
             let metadata = metadata(&store, term, id).await;
@@ -163,11 +169,7 @@ fn inspect_shows_sizes_and_which_part_was_slow() {
 fn overtaking() -> TempDir {
     let directory = tempfile::tempdir().unwrap();
     futures::executor::block_on(async {
-        let blobs = LocalBlobs::open(directory.path()).unwrap();
-        let mut store = CheckpointStore::open(blobs, Options::default())
-            .await
-            .unwrap();
-        let term = store.take_over().await.unwrap();
+        let (mut store, term) = led(directory.path()).await;
         let mut metadata = metadata(&store, term, term.first).await;
         metadata.mode = Mode::AlignedFor(Duration::from_secs(30));
         let files = store.files().unwrap();
