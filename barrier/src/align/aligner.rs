@@ -30,7 +30,7 @@ use alloc::collections::VecDeque;
 use core::iter;
 
 use super::{
-    AbortReason, AlignError, Alignment, Channel, Effect, Event, Input,
+    AbortReason, AlignError, Alignment, Channel, Effect, Event, Input, Reading,
     channels::{AtCut, Channels, Status},
     over::Over,
 };
@@ -39,9 +39,8 @@ use crate::{Barrier, CheckpointId, Mode, Time};
 /// Decides when a task holds back channels, forwards the barrier, snapshots, and saves records in
 /// flight.
 ///
-/// Records do not pass through here. The driver asks [`is_blocked`](Self::is_blocked) before it
-/// reads a channel and [`is_recording`](Self::is_recording) when it has read a record, and reports
-/// only barriers, markers and ends of channels.
+/// Records do not pass through here. The driver asks how a channel is to be read
+/// ([`reading`](Self::reading)) before it does, and reports only barriers, markers and ends of channels.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Aligner {
     channels: Channels,
@@ -149,25 +148,14 @@ impl Aligner {
         }
     }
 
-    /// Whether the driver must leave `channel` unread for now. Its side lane it may read.
+    /// How `channel` is to be read: ask before each read. The answer holds until the next event.
     ///
     /// # Panics
     ///
-    /// While a channel is blocked, if the task has no such channel.
+    /// While a channel is blocked or recorded, if the task has no such channel.
     #[inline]
-    pub fn is_blocked(&self, channel: Channel) -> bool {
-        self.channels.is_blocked(channel)
-    }
-
-    /// Whether a record that is read from `channel` now is in flight: besides being processed, it is
-    /// saved with the [`current`](Self::current) checkpoint.
-    ///
-    /// # Panics
-    ///
-    /// While a channel is recorded, if the task has no such channel.
-    #[inline]
-    pub fn is_recording(&self, channel: Channel) -> bool {
-        self.channels.is_recording(channel)
+    pub fn reading(&self, channel: Channel) -> Reading {
+        self.channels.reading(channel)
     }
 
     /// The checkpoint in progress, from its first barrier until it is acknowledged or given up. The

@@ -9,7 +9,7 @@
 
 use alloc::{collections::VecDeque, vec, vec::Vec};
 
-use super::{AbortReason, AlignError, Alignment, Channel, Effect, Event, over::Over};
+use super::{AbortReason, AlignError, Alignment, Channel, Effect, Event, Reading, over::Over};
 use crate::{Barrier, CheckpointId, Mode, Time};
 
 /// How many checkpoints may be in progress at a task, as in Flink's `CheckpointBarrierTracker`. With
@@ -94,16 +94,11 @@ impl Tracker {
         None
     }
 
-    /// Never: there is no record in flight that the snapshot may miss.
+    /// Always [`Free`](Reading::Free): this is what at-least-once means, and there is no record in flight
+    /// that the snapshot may miss.
     #[inline]
-    pub fn is_recording(&self, _: Channel) -> bool {
-        false
-    }
-
-    /// Never: this is what at-least-once means.
-    #[inline]
-    pub fn is_blocked(&self, _: Channel) -> bool {
-        false
+    pub fn reading(&self, _: Channel) -> Reading {
+        Reading::Free
     }
 
     /// The oldest checkpoint in progress.

@@ -206,9 +206,9 @@ fn impossible_events_are_errors_and_change_nothing() {
         2,
         "
         0 barrier ch0 c1 => ; blocked ch0
-        1 barrier ch0 c2 => error: channel 0 was read while blocked: ask is_blocked first
-        1 cancel ch0 c1  => error: channel 0 was read while blocked: ask is_blocked first
-        1 finished ch0   => error: channel 0 was read while blocked: ask is_blocked first
+        1 barrier ch0 c2 => error: channel 0 was read while blocked: ask reading() first
+        1 cancel ch0 c1  => error: channel 0 was read while blocked: ask reading() first
+        1 finished ch0   => error: channel 0 was read while blocked: ask reading() first
         2 barrier ch2 c1 => error: the task has no channel 2
         3 barrier ch1 c1 => forward c1, snapshot c1, ack c1 0..3, resume
         4 finished ch1   =>
