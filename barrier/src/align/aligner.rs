@@ -111,6 +111,8 @@ impl Aligner {
                 if self.joins(barrier) {
                     self.begin_at(now);
                     self.arrived(channel);
+                } else {
+                    self.passed(channel, barrier.checkpoint);
                 }
             }
             Event::Cancelled {
@@ -180,15 +182,13 @@ impl Aligner {
     /// Whether `barrier` counts: it belongs to the checkpoint in progress, which it may have begun.
     fn joins(&mut self, barrier: Barrier) -> bool {
         let checkpoint = barrier.checkpoint;
-        if self.over.contains(checkpoint) {
-            return false;
-        }
         match self.current() {
-            Some(current) if checkpoint < current => return false, // F058: obsolete
             Some(current) if checkpoint == current => {
                 self.follow(barrier);
                 return true;
             }
+            _ if self.over.contains(checkpoint) => return false,
+            Some(current) if checkpoint < current => return false, // F058: obsolete
             Some(current) => self.give_up(current, AbortReason::Subsumed),
             None => {}
         }
@@ -235,6 +235,21 @@ impl Aligner {
             Phase::Recording { .. } | Phase::Idle => Status::Open,
         };
         self.channels.set(channel, status);
+    }
+
+    /// A barrier that does not count still tells that an older one will not come behind it: channels are
+    /// FIFO, and no task sends the barriers of two checkpoints in the wrong order.
+    fn passed(&mut self, channel: Channel, checkpoint: CheckpointId) {
+        let is_missing = match self.phase {
+            Phase::Idle => false,
+            Phase::Aligning { .. } => true, // or the channel would be blocked
+            Phase::Recording { .. } => self.channels.status(channel) == Status::Recording,
+        };
+        if let Some(current) = self.current().filter(|&current| current < checkpoint)
+            && is_missing
+        {
+            self.give_up(current, AbortReason::Subsumed);
+        }
     }
 
     /// Does what is due by `now`, if anything.
@@ -292,11 +307,11 @@ impl Aligner {
     }
 
     fn give_up(&mut self, checkpoint: CheckpointId, reason: AbortReason) {
-        if self.over.contains(checkpoint) {
+        let is_current = self.current() == Some(checkpoint);
+        if !is_current && self.over.contains(checkpoint) {
             return;
         }
         self.over.add(checkpoint);
-        let is_current = self.current() == Some(checkpoint);
         if !(is_current && matches!(self.phase, Phase::Recording { .. })) {
             // Also if nothing of it was seen yet: downstream may be waiting for this task's barrier.
             self.effects.push_back(Effect::ForwardCancel(checkpoint));

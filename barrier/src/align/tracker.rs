@@ -118,11 +118,9 @@ impl Tracker {
     fn join(&mut self, now: Time, barrier: Barrier) -> Option<usize> {
         let barrier = barrier.with_mode(Mode::Aligned);
         let checkpoint = barrier.checkpoint;
-        if self.over.contains(checkpoint) {
-            return None;
-        }
         match self.position(checkpoint) {
             Ok(index) => Some(index),
+            Err(_) if self.over.contains(checkpoint) => None,
             Err(index) => {
                 let pending = Pending {
                     barrier,
@@ -173,12 +171,13 @@ impl Tracker {
     }
 
     fn give_up(&mut self, checkpoint: CheckpointId, reason: AbortReason) {
-        if self.over.contains(checkpoint) {
+        let position = self.position(checkpoint);
+        if position.is_err() && self.over.contains(checkpoint) {
             return;
         }
         self.over.add(checkpoint);
         self.effects.push_back(Effect::ForwardCancel(checkpoint));
-        if let Ok(index) = self.position(checkpoint) {
+        if let Ok(index) = position {
             self.pending.remove(index);
             self.effects.push_back(Effect::Abort { checkpoint, reason });
         }
