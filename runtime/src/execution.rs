@@ -231,6 +231,7 @@ fn machine(attempt: &Attempt, tasks: &Tasks, term: Term, clock: Clock) -> Coordi
     config.timeout = settings.checkpoint_timeout;
     config.tolerable_failures = settings.tolerable_failures;
     config.mode = settings.barriers;
+    config.align_after_expiry = attempt.topology.has_strict_channels();
     let this = coordinate::Attempt::new(term.generation, term.first)
         .restored(attempt.restored.checkpoint());
     Coordinator::new(config, tasks.plan.clone(), this)

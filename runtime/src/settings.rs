@@ -42,9 +42,11 @@ pub struct Settings {
     ///
     /// Nothing overtakes on broadcast edges and on forward edges into an operator with several inputs:
     /// there a barrier waits its turn. If a task with such an input also has others, back-pressure can
-    /// keep that turn from coming until the checkpoint expires, so allow such a job some
-    /// [`tolerable_failures`](Self::tolerable_failures) and a short
-    /// [`checkpoint_timeout`](Self::checkpoint_timeout).
+    /// keep that turn from ever coming. The checkpoint expires then, and the next ones are aligned until one
+    /// completes: so allow such a job at least one of
+    /// [`tolerable_failures`](Self::tolerable_failures), and a
+    /// [`checkpoint_timeout`](Self::checkpoint_timeout) in which full channels are drained, but not much
+    /// longer.
     pub barriers: Mode,
     /// Bounds what waits in front of a task to what it takes in this time, so that an aligned barrier
     /// waits about as long. `None`: as much as [`channel_capacity`](Self::channel_capacity) allows.
