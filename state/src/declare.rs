@@ -5,8 +5,8 @@ use std::marker::PhantomData;
 use cutwater_keygroups::Key;
 
 use crate::{
-    Data, Descriptor, Handle, KeyedStates, ListState, MapState, Result, Schema, ValueState,
-    format::Kind,
+    Aggregate, AggregatingState, Data, Descriptor, Handle, KeyedStates, ListState, MapState,
+    Reduce, ReducingState, Result, Schema, ValueState, format::Kind,
 };
 
 /// Declares states with namespaces: each access names one, `keyed.at(namespace)`, and what stands under
@@ -74,5 +74,36 @@ impl<'a, K: Key, N: Key> Declare<'a, K, N> {
             Schema::of::<(M, V)>,
             MapState::new,
         )
+    }
+
+    /// Declares a reducing state.
+    ///
+    /// # Errors
+    ///
+    /// As for [`KeyedStates::value`].
+    pub fn reducing<V: Data>(
+        self,
+        descriptor: impl Into<Descriptor>,
+        reduce: Reduce<V>,
+    ) -> Result<Handle<ReducingState<K, V, N>>> {
+        let open = |place| ReducingState::new(place, reduce);
+        self.states
+            .declare(descriptor.into(), Kind::Reducing, Schema::of::<V>, open)
+    }
+
+    /// Declares an aggregating state.
+    ///
+    /// # Errors
+    ///
+    /// As for [`KeyedStates::value`].
+    pub fn aggregating<A: Aggregate>(
+        self,
+        descriptor: impl Into<Descriptor>,
+        aggregate: A,
+    ) -> Result<Handle<AggregatingState<K, A, N>>> {
+        let open = |place| AggregatingState::new(place, aggregate);
+        let schema = Schema::of::<A::Accumulator>;
+        self.states
+            .declare(descriptor.into(), Kind::Aggregating, schema, open)
     }
 }

@@ -57,6 +57,8 @@ pub(crate) enum Kind {
     Value,
     List,
     Map,
+    Reducing,
+    Aggregating,
 }
 
 impl Kind {
@@ -65,6 +67,8 @@ impl Kind {
             Self::Value => "value",
             Self::List => "list",
             Self::Map => "map",
+            Self::Reducing => "reducing",
+            Self::Aggregating => "aggregating",
         }
     }
 }

@@ -91,6 +91,29 @@ impl<K: Key, S: Data, N: Key> KeyedTable<K, S, N> {
     }
 }
 
+impl<K: Key, S: Data, N: Key> KeyedTable<K, S, N> {
+    /// Takes what stands in the namespaces `from` of a key, and gives it to `add` with what stands in `into`.
+    pub(crate) fn merge(
+        &mut self,
+        keyed: Keyed<'_, K>,
+        into: N,
+        from: impl IntoIterator<Item = N>,
+        mut add: impl FnMut(&mut Option<S>, S),
+    ) -> Result<()> {
+        let into = keyed.at(into);
+        for namespace in from {
+            if namespace == *into.namespace() {
+                continue; // it is merged already
+            }
+            let taken = self.update(&keyed.at(namespace), Option::take)?;
+            if let Some(taken) = taken {
+                self.update(&into, |slot| add(slot, taken))?;
+            }
+        }
+        Ok(())
+    }
+}
+
 impl<K: Key, S: Data, N: Key> AnyTable for KeyedTable<K, S, N> {
     fn freeze(&mut self) -> Box<dyn Frozen> {
         Box::new(FrozenEntries {

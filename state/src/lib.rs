@@ -62,6 +62,7 @@
 //! If a closure given to an `update` panics, what it has left in the slot stays, and the states remain usable.
 #![warn(clippy::cast_possible_truncation, clippy::unwrap_used)] // here, not in [workspace.lints]: tests may
 
+mod aggregating;
 mod data;
 mod declare;
 mod descriptor;
@@ -74,6 +75,7 @@ mod list;
 mod map;
 mod operator;
 mod place;
+mod reducing;
 mod restore;
 mod schema;
 mod snapshot;
@@ -83,6 +85,7 @@ mod table;
 pub mod testkit;
 mod value;
 
+pub use aggregating::{Aggregate, AggregatingState};
 pub use data::Data;
 pub use declare::Declare;
 pub use descriptor::Descriptor;
@@ -92,6 +95,7 @@ pub use key::Keyed;
 pub use list::ListState;
 pub use map::MapState;
 pub use operator::OperatorStates;
+pub use reducing::{Reduce, ReducingState};
 pub use restore::{ReadFiles, Restored};
 pub use schema::Schema;
 pub use snapshot::{NewFile, Snapshot, SnapshotTask};

@@ -78,6 +78,22 @@ impl<K: Key, T: Data, N: Key> ListState<K, T, N> {
         self.table.update(&keyed, |slot| *slot = None)
     }
 
+    /// Appends what stands in the namespaces `from` to `into`, in this order, and leaves them empty.
+    pub fn merge(
+        &mut self,
+        keyed: Keyed<'_, K>,
+        into: N,
+        from: impl IntoIterator<Item = N>,
+    ) -> Result<()> {
+        self.table
+            .merge(keyed, into, from, |slot, chunks| match slot {
+                Some(into) => chunks
+                    .iter()
+                    .for_each(|element| into.append(element.clone())),
+                None => *slot = Some(chunks),
+            })
+    }
+
     /// The namespaces in which a key has a list, in no particular order.
     ///
     /// Looks at all entries of the key's group, so it is for what happens rarely. An operator that asks

@@ -11,8 +11,8 @@ use cutwater_barrier::CheckpointId;
 use cutwater_keygroups::{Key, KeyGroupRange, KeyHash, MaxParallelism};
 
 use crate::{
-    Data, Declare, Descriptor, Error, ErrorKind, Handle, Keyed, ListState, MapState, Restored,
-    Result, Schema, SnapshotTask, ValueState,
+    Aggregate, AggregatingState, Data, Declare, Descriptor, Error, ErrorKind, Handle, Keyed,
+    ListState, MapState, Reduce, ReducingState, Restored, Result, Schema, SnapshotTask, ValueState,
     format::{Kind, Manifest, State},
     keyed_table::KeyedState,
     place::{Place, Scope},
@@ -133,6 +133,41 @@ impl<K: Key> KeyedStates<K> {
         descriptor: impl Into<Descriptor>,
     ) -> Result<Handle<MapState<K, M, V>>> {
         self.namespaced().map(descriptor)
+    }
+
+    /// Declares a state that reduces what is added to one value. Errors as for [`value`](Self::value).
+    ///
+    /// ```
+    /// # use cutwater_keygroups::{KeyGroupRange, MaxParallelism};
+    /// # use cutwater_state::{Keyed, KeyedStates};
+    /// # let max = MaxParallelism::new(128).unwrap();
+    /// # let mut states = KeyedStates::<u64>::new("fold", KeyGroupRange::new(0, 128), max);
+    /// let longest = states.reducing("longest", |longest: &mut u32, miles| {
+    ///     *longest = miles.max(*longest);
+    /// })?;
+    /// for miles in [719, 2475, 187] {
+    ///     states[longest].add(Keyed::new(&7), miles)?;
+    /// }
+    /// assert_eq!(states[longest].get(Keyed::new(&7))?, Some(&2475));
+    /// # Ok::<(), cutwater_state::Error>(())
+    /// ```
+    #[expect(clippy::missing_errors_doc, reason = "as for `value`")]
+    pub fn reducing<V: Data>(
+        &mut self,
+        descriptor: impl Into<Descriptor>,
+        reduce: Reduce<V>,
+    ) -> Result<Handle<ReducingState<K, V>>> {
+        self.namespaced().reducing(descriptor, reduce)
+    }
+
+    /// Declares a state that aggregates what is added. Errors as for [`value`](Self::value).
+    #[expect(clippy::missing_errors_doc, reason = "as for `value`")]
+    pub fn aggregating<A: Aggregate>(
+        &mut self,
+        descriptor: impl Into<Descriptor>,
+        aggregate: A,
+    ) -> Result<Handle<AggregatingState<K, A>>> {
+        self.namespaced().aggregating(descriptor, aggregate)
     }
 
     /// To declare a state which has entries in namespaces of type `N`, such as windows:
