@@ -122,6 +122,10 @@ impl<K: Key, N: Key> Key for Address<K, N> {
             namespace: N::decode(bytes)?,
         })
     }
+
+    fn schema() -> String {
+        <(K, N)>::schema()
+    }
 }
 
 /// The hash of a key in a namespace: the upper half stays the key's, so all its namespaces are in its

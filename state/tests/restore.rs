@@ -231,6 +231,10 @@ macro_rules! poor_key {
             fn decode(bytes: &mut &[u8]) -> std::result::Result<Self, DecodeError> {
                 u64::decode(bytes).map(Self)
             }
+
+            fn schema() -> String {
+                u64::schema()
+            }
         }
     };
 }
