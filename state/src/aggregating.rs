@@ -4,8 +4,10 @@ use cutwater_keygroups::Key;
 
 use crate::{
     Data, Keyed, Result,
-    keyed_table::{AnyTable, KeyedState, KeyedTable},
+    format::Kind,
+    keyed_table::{AnyTable, KeyedState, KeyedTable, TypedState},
     place::Place,
+    schema::Reading,
 };
 
 /// How what is added becomes what is read.
@@ -141,6 +143,17 @@ impl<K: Key, A: Aggregate> AggregatingState<K, A> {
     /// Each key with what was added to it, once, in no particular order.
     pub fn iter(&self) -> impl Iterator<Item = (&K, A::Out)> {
         self.iter_namespaced().map(|(key, (), out)| (key, out))
+    }
+}
+
+impl<K: Key, A: Aggregate, N: Key> TypedState for AggregatingState<K, A, N> {
+    const KIND: Kind = Kind::Aggregating;
+
+    type Element = A::Accumulator;
+    type Namespace = N;
+
+    fn read_as(&mut self, reading: Reading<A::Accumulator>) {
+        self.table.read_as(reading.of_all(Reading::element));
     }
 }
 

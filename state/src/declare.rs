@@ -6,7 +6,7 @@ use cutwater_keygroups::Key;
 
 use crate::{
     Aggregate, AggregatingState, Data, Descriptor, Handle, KeyedStates, ListState, MapState,
-    Reduce, ReducingState, Result, Schema, ValueState, format::Kind,
+    Reduce, ReducingState, Result, ValueState,
 };
 
 /// Declares states with namespaces: each access names one, `keyed.at(namespace)`, and what stands under
@@ -32,14 +32,9 @@ impl<'a, K: Key, N: Key> Declare<'a, K, N> {
     /// As for [`KeyedStates::value`].
     pub fn value<V: Data>(
         self,
-        descriptor: impl Into<Descriptor>,
+        descriptor: impl Into<Descriptor<V>>,
     ) -> Result<Handle<ValueState<K, V, N>>> {
-        self.states.declare(
-            descriptor.into(),
-            Kind::Value,
-            Schema::of::<V>,
-            ValueState::new,
-        )
+        self.states.declare(descriptor.into(), ValueState::new)
     }
 
     /// Declares a list state.
@@ -49,14 +44,9 @@ impl<'a, K: Key, N: Key> Declare<'a, K, N> {
     /// As for [`KeyedStates::value`].
     pub fn list<T: Data>(
         self,
-        descriptor: impl Into<Descriptor>,
+        descriptor: impl Into<Descriptor<T>>,
     ) -> Result<Handle<ListState<K, T, N>>> {
-        self.states.declare(
-            descriptor.into(),
-            Kind::List,
-            Schema::of::<T>,
-            ListState::new,
-        )
+        self.states.declare(descriptor.into(), ListState::new)
     }
 
     /// Declares a map state.
@@ -66,14 +56,9 @@ impl<'a, K: Key, N: Key> Declare<'a, K, N> {
     /// As for [`KeyedStates::value`].
     pub fn map<M: Data + Ord, V: Data>(
         self,
-        descriptor: impl Into<Descriptor>,
+        descriptor: impl Into<Descriptor<(M, V)>>,
     ) -> Result<Handle<MapState<K, M, V, N>>> {
-        self.states.declare(
-            descriptor.into(),
-            Kind::Map,
-            Schema::of::<(M, V)>,
-            MapState::new,
-        )
+        self.states.declare(descriptor.into(), MapState::new)
     }
 
     /// Declares a reducing state.
@@ -83,12 +68,11 @@ impl<'a, K: Key, N: Key> Declare<'a, K, N> {
     /// As for [`KeyedStates::value`].
     pub fn reducing<V: Data>(
         self,
-        descriptor: impl Into<Descriptor>,
+        descriptor: impl Into<Descriptor<V>>,
         reduce: Reduce<V>,
     ) -> Result<Handle<ReducingState<K, V, N>>> {
         let open = |place| ReducingState::new(place, reduce);
-        self.states
-            .declare(descriptor.into(), Kind::Reducing, Schema::of::<V>, open)
+        self.states.declare(descriptor.into(), open)
     }
 
     /// Declares an aggregating state.
@@ -98,12 +82,10 @@ impl<'a, K: Key, N: Key> Declare<'a, K, N> {
     /// As for [`KeyedStates::value`].
     pub fn aggregating<A: Aggregate>(
         self,
-        descriptor: impl Into<Descriptor>,
+        descriptor: impl Into<Descriptor<A::Accumulator>>,
         aggregate: A,
     ) -> Result<Handle<AggregatingState<K, A, N>>> {
         let open = |place| AggregatingState::new(place, aggregate);
-        let schema = Schema::of::<A::Accumulator>;
-        self.states
-            .declare(descriptor.into(), Kind::Aggregating, schema, open)
+        self.states.declare(descriptor.into(), open)
     }
 }

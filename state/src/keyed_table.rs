@@ -6,9 +6,11 @@ use cutwater_keygroups::{Key, KeyGroup, KeyHash};
 
 use crate::{
     Data, Keyed, Result,
+    format::Kind,
     key::Address,
     place::Place,
     restore::Unreadable,
+    schema::{self, Read, Reading},
     snapshot::{self, Frozen, Writer},
     table::{self, Table},
 };
@@ -17,6 +19,19 @@ use crate::{
 pub(crate) trait KeyedState: Any + Send {
     /// Where its entries are.
     fn table(&mut self) -> &mut dyn AnyTable;
+}
+
+/// A kind of state with its types: what it is declared with.
+pub(crate) trait TypedState: KeyedState {
+    const KIND: Kind;
+
+    /// What the schema is about: the value, or each element.
+    type Element: Data;
+
+    type Namespace: Key;
+
+    /// How elements are read that are loaded from now on.
+    fn read_as(&mut self, reading: Reading<Self::Element>);
 }
 
 /// A [`KeyedTable`], its types erased.
@@ -35,12 +50,23 @@ pub(crate) trait AnyTable {
 pub(crate) struct KeyedTable<K, S, N = ()> {
     place: Place,
     table: Table<Address<K, N>, S>,
+    /// Reads what was stored, if it was stored as something else.
+    read: Option<Box<Read<S>>>,
 }
 
 impl<K: Key, S: Data, N: Key> KeyedTable<K, S, N> {
     pub(crate) fn new(place: Place) -> Self {
         let table = Table::new(place.count());
-        Self { place, table }
+        Self {
+            place,
+            table,
+            read: None,
+        }
+    }
+
+    /// Reads what is loaded from now on as an `S` with `read`; without it, as it is.
+    pub(crate) fn read_as(&mut self, read: Option<Box<Read<S>>>) {
+        self.read = read;
     }
 
     #[inline]
@@ -126,7 +152,7 @@ impl<K: Key, S: Data, N: Key> AnyTable for KeyedTable<K, S, N> {
         if size_of::<N>() > 0 {
             return; // hashes of keys do not tell where an entry of key and namespace is
         }
-        let Self { place, table } = self;
+        let Self { place, table, .. } = self;
         let groups = place.groups();
         table.prefetch(hashes, |hash| {
             let group = place.group(K::GROUPING, hash);
@@ -141,8 +167,8 @@ impl<K: Key, S: Data, N: Key> AnyTable for KeyedTable<K, S, N> {
         if self.place.group(K::GROUPING, hash) != group {
             return Err(Unreadable::Key);
         }
-        let (stored, rest) = postcard::take_from_bytes(bytes).map_err(Unreadable::Value)?;
-        *bytes = rest;
+        let read = self.read.as_deref().unwrap_or(&schema::take);
+        let stored = read(bytes).map_err(Unreadable::Value)?;
         let number = usize::from(group.get() - self.place.groups().start());
         self.table
             .update(number, hash, &address, |slot| *slot = Some(stored));

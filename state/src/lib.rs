@@ -73,6 +73,7 @@ mod key;
 mod keyed_table;
 mod list;
 mod map;
+mod names;
 mod operator;
 mod place;
 mod reducing;

@@ -15,8 +15,10 @@ use serde::{
 
 use crate::{
     Data, Keyed, Result,
-    keyed_table::{AnyTable, KeyedState, KeyedTable},
+    format::Kind,
+    keyed_table::{AnyTable, KeyedState, KeyedTable, TypedState},
     place::Place,
+    schema::{self, Reading},
 };
 
 /// Elements of a chunk. An append after a snapshot copies at most so many.
@@ -114,6 +116,23 @@ impl<K: Key, T: Data> ListState<K, T> {
     pub fn iter(&self) -> impl Iterator<Item = (&K, impl Iterator<Item = &T>)> {
         let entries = self.iter_namespaced();
         entries.map(|(key, (), elements)| (key, elements))
+    }
+}
+
+impl<K: Key, T: Data, N: Key> TypedState for ListState<K, T, N> {
+    const KIND: Kind = Kind::List;
+
+    type Element = T;
+    type Namespace = N;
+
+    fn read_as(&mut self, reading: Reading<T>) {
+        self.table.read_as(reading.of_all(|reading, bytes| {
+            let mut chunks = Chunks::default();
+            for _ in 0..schema::take::<usize>(bytes)? {
+                chunks.append(reading.element(bytes)?);
+            }
+            Ok(chunks)
+        }));
     }
 }
 
