@@ -6,7 +6,7 @@ use cutwater_keygroups::Key;
 
 use crate::{
     Aggregate, AggregatingState, Data, Descriptor, Handle, KeyedStates, ListState, MapState,
-    Reduce, ReducingState, Result, ValueState,
+    Reduce, ReducingState, Result, Timers, ValueState,
 };
 
 /// Declares states with namespaces: each access names one, `keyed.at(namespace)`, and what stands under
@@ -87,5 +87,14 @@ impl<'a, K: Key, N: Key> Declare<'a, K, N> {
     ) -> Result<Handle<AggregatingState<K, A, N>>> {
         let open = |place| AggregatingState::new(place, aggregate);
         self.states.declare(descriptor.into(), open)
+    }
+
+    /// Declares timers.
+    ///
+    /// # Errors
+    ///
+    /// As for [`KeyedStates::value`].
+    pub fn timers(self, descriptor: impl Into<Descriptor<()>>) -> Result<Handle<Timers<K, N>>> {
+        self.states.declare(descriptor.into(), Timers::new)
     }
 }

@@ -88,6 +88,7 @@ pub(crate) enum Kind {
     Map,
     Reducing,
     Aggregating,
+    Timers,
 }
 
 impl Kind {
@@ -98,6 +99,7 @@ impl Kind {
             Self::Map => "map",
             Self::Reducing => "reducing",
             Self::Aggregating => "aggregating",
+            Self::Timers => "timer",
         }
     }
 }

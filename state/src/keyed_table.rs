@@ -32,6 +32,9 @@ pub(crate) trait TypedState: KeyedState {
 
     /// How elements are read that are loaded from now on.
     fn read_as(&mut self, reading: Reading<Self::Element>);
+
+    /// All that is to be loaded has been.
+    fn loaded(&mut self) {}
 }
 
 /// A [`KeyedTable`], its types erased.
@@ -72,13 +75,13 @@ impl<K: Key, S: Data, N: Key> KeyedTable<K, S, N> {
     #[inline]
     pub(crate) fn get(&self, keyed: &Keyed<'_, K, N>) -> Result<Option<&S>> {
         let group = self.place.locate(keyed)?;
-        Ok(self.table.get(group, keyed.hash(), keyed))
+        Ok(self.table.get(group, keyed.address_hash(), keyed))
     }
 
     #[inline]
     pub(crate) fn get_mut(&mut self, keyed: &Keyed<'_, K, N>) -> Result<Option<&mut S>> {
         let group = self.place.locate(keyed)?;
-        Ok(self.table.get_mut(group, keyed.hash(), keyed))
+        Ok(self.table.get_mut(group, keyed.address_hash(), keyed))
     }
 
     #[inline]
@@ -90,7 +93,7 @@ impl<K: Key, S: Data, N: Key> KeyedTable<K, S, N> {
         let group = self.place.locate(keyed)?;
         Ok(self
             .table
-            .or_insert_with(group, keyed.hash(), keyed, default))
+            .or_insert_with(group, keyed.address_hash(), keyed, default))
     }
 
     #[inline]
@@ -100,7 +103,7 @@ impl<K: Key, S: Data, N: Key> KeyedTable<K, S, N> {
         f: impl FnOnce(&mut Option<S>) -> R,
     ) -> Result<R> {
         let group = self.place.locate(keyed)?;
-        Ok(self.table.update(group, keyed.hash(), keyed, f))
+        Ok(self.table.update(group, keyed.address_hash(), keyed, f))
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&K, &N, &S)> {

@@ -84,6 +84,8 @@ mod states;
 mod table;
 #[cfg(feature = "testkit")]
 pub mod testkit;
+mod timers;
+mod timestamp;
 mod value;
 
 pub use aggregating::{Aggregate, AggregatingState};
@@ -101,4 +103,6 @@ pub use restore::{ReadFiles, Restored};
 pub use schema::Schema;
 pub use snapshot::{NewFile, Snapshot, SnapshotTask};
 pub use states::KeyedStates;
+pub use timers::{Timer, Timers};
+pub use timestamp::Timestamp;
 pub use value::ValueState;

@@ -12,7 +12,7 @@ use cutwater_keygroups::{Key, KeyGroupRange, KeyHash, MaxParallelism};
 
 use crate::{
     Aggregate, AggregatingState, Data, Declare, Descriptor, Error, ErrorKind, Handle, Keyed,
-    ListState, MapState, Reduce, ReducingState, Restored, Result, SnapshotTask, ValueState,
+    ListState, MapState, Reduce, ReducingState, Restored, Result, SnapshotTask, Timers, ValueState,
     format::{Manifest, Shape, State},
     keyed_table::{KeyedState, TypedState},
     names::Names,
@@ -172,6 +172,12 @@ impl<K: Key> KeyedStates<K> {
         self.namespaced().aggregating(descriptor, aggregate)
     }
 
+    /// Declares timers. Errors as for [`value`](Self::value).
+    #[expect(clippy::missing_errors_doc, reason = "as for `value`")]
+    pub fn timers(&mut self, descriptor: impl Into<Descriptor<()>>) -> Result<Handle<Timers<K>>> {
+        self.namespaced().timers(descriptor)
+    }
+
     /// To declare a state which has entries in namespaces of type `N`, such as windows:
     ///
     /// ```
@@ -291,6 +297,7 @@ impl<K: Key> KeyedStates<K> {
             state.read_as(reading);
             old.load(&place, found, state.table())?;
         }
+        state.loaded();
         self.states.push(Declared {
             names: descriptor.names,
             shape,
