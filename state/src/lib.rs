@@ -62,6 +62,7 @@
 //! If a closure given to an `update` panics, what it has left in the slot stays, and the states remain usable.
 #![warn(clippy::cast_possible_truncation, clippy::unwrap_used)] // here, not in [workspace.lints]: tests may
 
+mod aggregating;
 mod data;
 mod declare;
 mod descriptor;
@@ -72,8 +73,10 @@ mod key;
 mod keyed_table;
 mod list;
 mod map;
+mod names;
 mod operator;
 mod place;
+mod reducing;
 mod restore;
 mod schema;
 mod snapshot;
@@ -81,8 +84,11 @@ mod states;
 mod table;
 #[cfg(feature = "testkit")]
 pub mod testkit;
+mod timers;
+mod timestamp;
 mod value;
 
+pub use aggregating::{Aggregate, AggregatingState};
 pub use data::Data;
 pub use declare::Declare;
 pub use descriptor::Descriptor;
@@ -92,8 +98,11 @@ pub use key::Keyed;
 pub use list::ListState;
 pub use map::MapState;
 pub use operator::OperatorStates;
+pub use reducing::{Reduce, ReducingState};
 pub use restore::{ReadFiles, Restored};
 pub use schema::Schema;
 pub use snapshot::{NewFile, Snapshot, SnapshotTask};
 pub use states::KeyedStates;
+pub use timers::{Timer, Timers};
+pub use timestamp::Timestamp;
 pub use value::ValueState;
