@@ -23,11 +23,8 @@
 //! states.update(balance, Keyed::new(&alice), |slot| *slot = Some(0))?;
 //!
 //! // Write it, on whatever thread, to wherever.
-//! let mut files = BTreeMap::new();
-//! let snapshot = task.run(&mut |file| {
-//!     files.insert(file.name, file.bytes);
-//!     Ok(())
-//! })?;
+//! let mut files = BTreeMap::<String, Vec<u8>>::new();
+//! let snapshot = task.run(&mut files)?;
 //!
 //! // Two subtasks go on where one stopped. Each reads the ranges of its own key groups.
 //! let mut found = Vec::new();
@@ -75,8 +72,10 @@ mod operator;
 mod place;
 mod restore;
 mod schema;
+mod shared_files;
 mod snapshot;
 mod states;
+mod store;
 mod table;
 #[cfg(feature = "testkit")]
 pub mod testkit;
@@ -92,6 +91,8 @@ pub use map::MapState;
 pub use operator::OperatorStates;
 pub use restore::{ReadFiles, Restored};
 pub use schema::Schema;
-pub use snapshot::{NewFile, Snapshot, SnapshotTask};
+pub use shared_files::SharedFiles;
+pub use snapshot::{Snapshot, SnapshotTask};
 pub use states::KeyedStates;
+pub use store::{Content, NewFile, Store};
 pub use value::ValueState;
