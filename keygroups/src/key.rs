@@ -7,6 +7,7 @@
 //! | `String`, `Box<str>`, `Arc<str>` | its UTF-8 bytes | the bytes, `00` as `00 FF`, then `00 01` |
 //! | `Vec<u8>`, `Box<[u8]>`, `Arc<[u8]>` | its bytes | likewise |
 //! | `[u8; N]` | its bytes | as it is |
+//! | `()` | no bytes | no bytes |
 //! | tuples of 2 to 4, [`key!`](crate::key!) types | [`KeyHash::then`] over the parts | the parts one after the other |
 //! | [`Flink<T>`](crate::Flink) | see there | as `T` |
 //!

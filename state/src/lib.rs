@@ -60,6 +60,7 @@
 #![warn(clippy::cast_possible_truncation, clippy::unwrap_used)] // here, not in [workspace.lints]: tests may
 
 mod data;
+mod declare;
 mod descriptor;
 mod error;
 mod format;
@@ -82,6 +83,7 @@ pub mod testkit;
 mod value;
 
 pub use data::Data;
+pub use declare::Declare;
 pub use descriptor::Descriptor;
 pub use error::{BoxError, Error, ErrorKind, Result};
 pub use handle::Handle;

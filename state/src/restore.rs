@@ -7,7 +7,7 @@ use cutwater_keygroups::{KeyGroup, KeyGroupRange};
 use crate::{
     BoxError, Error, ErrorKind, Result,
     format::{self, Kind, MAGIC, Manifest, Section, State},
-    keyed_table::KeyedState,
+    keyed_table::AnyTable,
     place::Place,
 };
 
@@ -107,7 +107,7 @@ impl Old {
         place: &Place,
         kind: Kind,
         schema: &str,
-        state: &mut dyn KeyedState,
+        state: &mut dyn AnyTable,
     ) -> Result<()> {
         let name = place.state();
         let Some(found) = self.manifest.states.iter().find(|found| found.name == name) else {
@@ -123,7 +123,7 @@ impl Old {
         Ok(())
     }
 
-    fn load_run(&self, place: &Place, run: &[&Section], state: &mut dyn KeyedState) -> Result<()> {
+    fn load_run(&self, place: &Place, run: &[&Section], state: &mut dyn AnyTable) -> Result<()> {
         let (first, last) = (run[0], run[run.len() - 1]);
         let file = self.manifest.files.get(first.file as usize);
         let file = &file

@@ -11,8 +11,8 @@ use cutwater_barrier::CheckpointId;
 use cutwater_keygroups::{Key, KeyGroupRange, KeyHash, MaxParallelism};
 
 use crate::{
-    Data, Descriptor, Error, ErrorKind, Handle, Keyed, ListState, MapState, Restored, Result,
-    Schema, SnapshotTask, ValueState,
+    Data, Declare, Descriptor, Error, ErrorKind, Handle, Keyed, ListState, MapState, Restored,
+    Result, Schema, SnapshotTask, ValueState,
     format::{Kind, Manifest, State},
     keyed_table::KeyedState,
     place::{Place, Scope},
@@ -114,12 +114,7 @@ impl<K: Key> KeyedStates<K> {
         &mut self,
         descriptor: impl Into<Descriptor>,
     ) -> Result<Handle<ValueState<K, V>>> {
-        self.declare(
-            descriptor.into(),
-            Kind::Value,
-            Schema::of::<V>,
-            ValueState::new,
-        )
+        self.namespaced().value(descriptor)
     }
 
     /// Declares a list state. Errors as for [`value`](Self::value).
@@ -128,12 +123,7 @@ impl<K: Key> KeyedStates<K> {
         &mut self,
         descriptor: impl Into<Descriptor>,
     ) -> Result<Handle<ListState<K, T>>> {
-        self.declare(
-            descriptor.into(),
-            Kind::List,
-            Schema::of::<T>,
-            ListState::new,
-        )
+        self.namespaced().list(descriptor)
     }
 
     /// Declares a map state. Errors as for [`value`](Self::value).
@@ -142,12 +132,30 @@ impl<K: Key> KeyedStates<K> {
         &mut self,
         descriptor: impl Into<Descriptor>,
     ) -> Result<Handle<MapState<K, M, V>>> {
-        self.declare(
-            descriptor.into(),
-            Kind::Map,
-            Schema::of::<(M, V)>,
-            MapState::new,
-        )
+        self.namespaced().map(descriptor)
+    }
+
+    /// To declare a state which has entries in namespaces of type `N`, such as windows:
+    ///
+    /// ```
+    /// # use cutwater_keygroups::{KeyGroupRange, MaxParallelism};
+    /// # use cutwater_state::{Keyed, KeyedStates};
+    /// # let max = MaxParallelism::new(128).unwrap();
+    /// # let mut states = KeyedStates::<String>::new("sum", KeyGroupRange::new(0, 128), max);
+    /// let hours = states.namespaced::<u32>().value::<i64>("by-hour")?;
+    ///
+    /// let alice = "alice".to_owned();
+    /// let keyed = Keyed::new(&alice);
+    /// states[hours].put(keyed.at(9), 40)?;
+    /// states[hours].put(keyed.at(10), 2)?;
+    /// assert_eq!(states[hours].get(keyed.at(10))?, Some(&2));
+    ///
+    /// states[hours].clear(keyed.at(9))?;
+    /// assert_eq!(states[hours].namespaces(keyed)?.collect::<Vec<_>>(), [&10]);
+    /// # Ok::<(), cutwater_state::Error>(())
+    /// ```
+    pub fn namespaced<N: Key>(&mut self) -> Declare<'_, K, N> {
+        Declare::new(self)
     }
 
     /// Names that were restored and not declared (yet), sorted.
@@ -180,7 +188,7 @@ impl<K: Key> KeyedStates<K> {
     /// misses overlap, and what has come is not pushed out again.
     pub fn prefetch(&mut self, hashes: &[KeyHash]) {
         for declared in &mut self.states {
-            declared.state.prefetch(hashes);
+            declared.state.table().prefetch(hashes);
         }
     }
 
@@ -210,7 +218,7 @@ impl<K: Key> KeyedStates<K> {
             states: self
                 .states
                 .iter_mut()
-                .map(|declared| declared.state.freeze())
+                .map(|declared| declared.state.table().freeze())
                 .collect(),
         }
     }
@@ -225,7 +233,7 @@ impl<K: Key> KeyedStates<K> {
     /// As with [`confirmed`](Self::confirmed), nothing follows from it here.
     pub fn aborted(&mut self, _checkpoint: CheckpointId) {}
 
-    fn declare<S: KeyedState>(
+    pub(crate) fn declare<S: KeyedState>(
         &mut self,
         descriptor: Descriptor,
         kind: Kind,
@@ -241,7 +249,7 @@ impl<K: Key> KeyedStates<K> {
         let schema = schema.map_or_else(derive, Ok)?;
         let mut state = open(place.clone());
         for old in &self.old {
-            old.load(&place, kind, schema.as_str(), &mut state)?;
+            old.load(&place, kind, schema.as_str(), state.table())?;
         }
         self.states.push(Declared {
             name,

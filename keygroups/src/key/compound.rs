@@ -1,4 +1,4 @@
-//! Keys of several parts, and types of one's own.
+//! Keys of several parts or none, and types of one's own.
 
 use alloc::vec::Vec;
 
@@ -37,6 +37,24 @@ tuple_key! {
     A, B;
     A, B, C;
     A, B, C, D;
+}
+
+/// The only key of a job that has one key, and the namespace of states that have none.
+impl Key for () {
+    const GROUPING: Grouping = Grouping::Xxh64;
+
+    #[inline]
+    fn key_hash(&self) -> KeyHash {
+        KeyHash::of_bytes(&[])
+    }
+
+    #[inline]
+    fn encode(&self, _: &mut Vec<u8>) {}
+
+    #[inline]
+    fn decode(_: &mut &[u8]) -> Result<Self, DecodeError> {
+        Ok(())
+    }
 }
 
 /// Makes a struct of keys a key: name its fields, in the order in which they are declared.
