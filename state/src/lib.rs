@@ -23,11 +23,8 @@
 //! states.update(balance, Keyed::new(&alice), |slot| *slot = Some(0))?;
 //!
 //! // Write it, on whatever thread, to wherever.
-//! let mut files = BTreeMap::new();
-//! let snapshot = task.run(&mut |file| {
-//!     files.insert(file.name, file.bytes);
-//!     Ok(())
-//! })?;
+//! let mut files = BTreeMap::<String, Vec<u8>>::new();
+//! let snapshot = task.run(&mut files)?;
 //!
 //! // Two subtasks go on where one stopped. Each reads the ranges of its own key groups.
 //! let mut found = Vec::new();
@@ -79,8 +76,10 @@ mod place;
 mod reducing;
 mod restore;
 mod schema;
+mod shared_files;
 mod snapshot;
 mod states;
+mod store;
 mod table;
 #[cfg(feature = "testkit")]
 pub mod testkit;
@@ -101,8 +100,10 @@ pub use operator::OperatorStates;
 pub use reducing::{Reduce, ReducingState};
 pub use restore::{ReadFiles, Restored};
 pub use schema::Schema;
-pub use snapshot::{NewFile, Snapshot, SnapshotTask};
+pub use shared_files::SharedFiles;
+pub use snapshot::{Snapshot, SnapshotTask};
 pub use states::KeyedStates;
+pub use store::{Content, NewFile, Store};
 pub use timers::{Timer, Timers};
 pub use timestamp::Timestamp;
 pub use value::ValueState;

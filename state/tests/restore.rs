@@ -3,6 +3,7 @@
 mod common;
 
 use std::{
+    collections::BTreeMap,
     error::Error as _,
     ops::Range,
     sync::{Arc, Mutex},
@@ -13,7 +14,9 @@ use cutwater_barrier::CheckpointId;
 use cutwater_keygroups::{
     DecodeError, Flink, Grouping, Key, KeyGroupRange, KeyHash, MaxParallelism,
 };
-use cutwater_state::{Error, ErrorKind, Keyed, KeyedStates, Restored, Result};
+use cutwater_state::{
+    BoxError, Error, ErrorKind, Keyed, KeyedStates, NewFile, Restored, Result, Store,
+};
 use serde::{Deserialize, Serialize};
 
 fn restore(stored: &Stored, groups: KeyGroupRange) -> Result<KeyedStates<u64>> {
@@ -110,17 +113,26 @@ fn later_files_are_named_and_bounded() -> Result<()> {
     for key in 0..12_000 {
         states[state].put(Keyed::new(&key), vec![7; 1000])?;
     }
-    let mut lengths = Vec::new();
-    let snapshot = states.snapshot(CheckpointId::new(9)).run(&mut |file| {
-        assert_eq!(file.name, format!("keyed-9-{}", lengths.len()));
-        lengths.push(file.bytes.len() as u64);
-        Ok(())
-    })?;
-    assert_eq!(snapshot.files.len(), lengths.len());
+    let mut files = BTreeMap::new();
+    let snapshot = states.snapshot(CheckpointId::new(9)).run(&mut files)?;
+    assert_eq!(snapshot.files, ["keyed-9-0", "keyed-9-1", "keyed-9-2"]);
+    assert!(files.keys().eq(&snapshot.files));
+    let lengths: Vec<_> = files.values().map(|bytes| bytes.len() as u64).collect();
     assert_eq!(snapshot.bytes_full, lengths.iter().sum::<u64>());
-    assert_eq!(lengths.len(), 3, "12 MB in files of 4 MiB");
     assert!(lengths.iter().all(|length| *length < (4 << 20) + 2000));
     Ok(())
+}
+
+struct Full;
+
+impl Store for Full {
+    fn store(&mut self, _: NewFile) -> Result<(), BoxError> {
+        Err("disk full".into())
+    }
+
+    fn reuse(&mut self, _: &str) -> Result<bool, BoxError> {
+        Ok(false)
+    }
 }
 
 /// F106: the root cause surfaces.
@@ -130,7 +142,7 @@ fn a_store_that_fails_fails_the_snapshot_and_not_the_states() -> Result<()> {
     let total = states.value::<i64>("total")?;
     states[total].put(Keyed::new(&1), 1)?;
     let task = states.snapshot(CheckpointId::new(1));
-    let error = task.run(&mut |_| Err("disk full".into())).unwrap_err();
+    let error = task.run(&mut Full).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Io);
     assert_eq!(error.source().unwrap().to_string(), "disk full");
     states[total].put(Keyed::new(&1), 2)?;
