@@ -6,9 +6,11 @@ use cutwater_keygroups::{Key, KeyGroup, KeyHash};
 
 use crate::{
     Data, Keyed, Result,
+    format::Kind,
     key::Address,
     place::Place,
     restore::Unreadable,
+    schema::{self, Read, Reading},
     snapshot::{self, Frozen, Writer},
     table::{self, Table},
 };
@@ -17,6 +19,22 @@ use crate::{
 pub(crate) trait KeyedState: Any + Send {
     /// Where its entries are.
     fn table(&mut self) -> &mut dyn AnyTable;
+}
+
+/// A kind of state with its types: what it is declared with.
+pub(crate) trait TypedState: KeyedState {
+    const KIND: Kind;
+
+    /// What the schema is about: the value, or each element.
+    type Element: Data;
+
+    type Namespace: Key;
+
+    /// How elements are read that are loaded from now on.
+    fn read_as(&mut self, reading: Reading<Self::Element>);
+
+    /// All that is to be loaded has been.
+    fn loaded(&mut self) {}
 }
 
 /// A [`KeyedTable`], its types erased.
@@ -35,24 +53,35 @@ pub(crate) trait AnyTable {
 pub(crate) struct KeyedTable<K, S, N = ()> {
     place: Place,
     table: Table<Address<K, N>, S>,
+    /// Reads what was stored, if it was stored as something else.
+    read: Option<Box<Read<S>>>,
 }
 
 impl<K: Key, S: Data, N: Key> KeyedTable<K, S, N> {
     pub(crate) fn new(place: Place) -> Self {
         let table = Table::new(place.count());
-        Self { place, table }
+        Self {
+            place,
+            table,
+            read: None,
+        }
+    }
+
+    /// Reads what is loaded from now on as an `S` with `read`; without it, as it is.
+    pub(crate) fn read_as(&mut self, read: Option<Box<Read<S>>>) {
+        self.read = read;
     }
 
     #[inline]
     pub(crate) fn get(&self, keyed: &Keyed<'_, K, N>) -> Result<Option<&S>> {
         let group = self.place.locate(keyed)?;
-        Ok(self.table.get(group, keyed.hash(), keyed))
+        Ok(self.table.get(group, keyed.address_hash(), keyed))
     }
 
     #[inline]
     pub(crate) fn get_mut(&mut self, keyed: &Keyed<'_, K, N>) -> Result<Option<&mut S>> {
         let group = self.place.locate(keyed)?;
-        Ok(self.table.get_mut(group, keyed.hash(), keyed))
+        Ok(self.table.get_mut(group, keyed.address_hash(), keyed))
     }
 
     #[inline]
@@ -64,7 +93,7 @@ impl<K: Key, S: Data, N: Key> KeyedTable<K, S, N> {
         let group = self.place.locate(keyed)?;
         Ok(self
             .table
-            .or_insert_with(group, keyed.hash(), keyed, default))
+            .or_insert_with(group, keyed.address_hash(), keyed, default))
     }
 
     #[inline]
@@ -74,7 +103,7 @@ impl<K: Key, S: Data, N: Key> KeyedTable<K, S, N> {
         f: impl FnOnce(&mut Option<S>) -> R,
     ) -> Result<R> {
         let group = self.place.locate(keyed)?;
-        Ok(self.table.update(group, keyed.hash(), keyed, f))
+        Ok(self.table.update(group, keyed.address_hash(), keyed, f))
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&K, &N, &S)> {
@@ -91,6 +120,29 @@ impl<K: Key, S: Data, N: Key> KeyedTable<K, S, N> {
     }
 }
 
+impl<K: Key, S: Data, N: Key> KeyedTable<K, S, N> {
+    /// Takes what stands in the namespaces `from` of a key, and gives it to `add` with what stands in `into`.
+    pub(crate) fn merge(
+        &mut self,
+        keyed: Keyed<'_, K>,
+        into: N,
+        from: impl IntoIterator<Item = N>,
+        mut add: impl FnMut(&mut Option<S>, S),
+    ) -> Result<()> {
+        let into = keyed.at(into);
+        for namespace in from {
+            if namespace == *into.namespace() {
+                continue; // it is merged already
+            }
+            let taken = self.update(&keyed.at(namespace), Option::take)?;
+            if let Some(taken) = taken {
+                self.update(&into, |slot| add(slot, taken))?;
+            }
+        }
+        Ok(())
+    }
+}
+
 impl<K: Key, S: Data, N: Key> AnyTable for KeyedTable<K, S, N> {
     fn freeze(&mut self) -> Box<dyn Frozen> {
         Box::new(FrozenEntries {
@@ -103,7 +155,7 @@ impl<K: Key, S: Data, N: Key> AnyTable for KeyedTable<K, S, N> {
         if size_of::<N>() > 0 {
             return; // hashes of keys do not tell where an entry of key and namespace is
         }
-        let Self { place, table } = self;
+        let Self { place, table, .. } = self;
         let groups = place.groups();
         table.prefetch(hashes, |hash| {
             let group = place.group(K::GROUPING, hash);
@@ -118,8 +170,8 @@ impl<K: Key, S: Data, N: Key> AnyTable for KeyedTable<K, S, N> {
         if self.place.group(K::GROUPING, hash) != group {
             return Err(Unreadable::Key);
         }
-        let (stored, rest) = postcard::take_from_bytes(bytes).map_err(Unreadable::Value)?;
-        *bytes = rest;
+        let read = self.read.as_deref().unwrap_or(&schema::take);
+        let stored = read(bytes).map_err(Unreadable::Value)?;
         let number = usize::from(group.get() - self.place.groups().start());
         self.table
             .update(number, hash, &address, |slot| *slot = Some(stored));

@@ -59,6 +59,7 @@
 //! If a closure given to an `update` panics, what it has left in the slot stays, and the states remain usable.
 #![warn(clippy::cast_possible_truncation, clippy::unwrap_used)] // here, not in [workspace.lints]: tests may
 
+mod aggregating;
 mod data;
 mod declare;
 mod descriptor;
@@ -69,8 +70,10 @@ mod key;
 mod keyed_table;
 mod list;
 mod map;
+mod names;
 mod operator;
 mod place;
+mod reducing;
 mod restore;
 mod schema;
 mod shared_files;
@@ -80,8 +83,11 @@ mod store;
 mod table;
 #[cfg(feature = "testkit")]
 pub mod testkit;
+mod timers;
+mod timestamp;
 mod value;
 
+pub use aggregating::{Aggregate, AggregatingState};
 pub use data::Data;
 pub use declare::Declare;
 pub use descriptor::Descriptor;
@@ -91,10 +97,13 @@ pub use key::Keyed;
 pub use list::ListState;
 pub use map::MapState;
 pub use operator::OperatorStates;
+pub use reducing::{Reduce, ReducingState};
 pub use restore::{ReadFiles, Restored};
 pub use schema::Schema;
 pub use shared_files::SharedFiles;
 pub use snapshot::{Snapshot, SnapshotTask};
 pub use states::KeyedStates;
 pub use store::{Content, NewFile, Store};
+pub use timers::{Timer, Timers};
+pub use timestamp::Timestamp;
 pub use value::ValueState;

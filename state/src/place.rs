@@ -29,10 +29,6 @@ impl Place {
         }
     }
 
-    pub(crate) fn state(&self) -> &str {
-        &self.state
-    }
-
     pub(crate) fn groups(&self) -> KeyGroupRange {
         self.scope.groups
     }

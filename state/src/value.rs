@@ -4,8 +4,10 @@ use cutwater_keygroups::Key;
 
 use crate::{
     Data, Keyed, Result,
-    keyed_table::{AnyTable, KeyedState, KeyedTable},
+    format::Kind,
+    keyed_table::{AnyTable, KeyedState, KeyedTable, TypedState},
     place::Place,
+    schema::Reading,
 };
 
 /// One value per key, and per namespace `N` if the state has such.
@@ -97,6 +99,17 @@ impl<K: Key, V: Data> ValueState<K, V> {
     /// Each key with its value, once, in no particular order.
     pub fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
         self.table.iter().map(|(key, (), value)| (key, value))
+    }
+}
+
+impl<K: Key, V: Data, N: Key> TypedState for ValueState<K, V, N> {
+    const KIND: Kind = Kind::Value;
+
+    type Element = V;
+    type Namespace = N;
+
+    fn read_as(&mut self, reading: Reading<V>) {
+        self.table.read_as(reading.of_all(Reading::element));
     }
 }
 

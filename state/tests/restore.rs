@@ -191,13 +191,13 @@ fn another_schema_or_kind_is_refused_with_both_in_the_message() -> Result<()> {
 
 /// F102: keys, whose bytes do not say what they are.
 #[test]
-fn another_key_type_is_refused_with_the_stored_one_in_the_message() -> Result<()> {
+fn another_key_type_is_refused_with_both_in_the_message() -> Result<()> {
     let stored = totals()?;
     let old = || [stored.restored()];
-    let mut states = KeyedStates::<String>::restore("op", all(), MAX, old())?;
-    refused(states.value::<i64>("total"), &["type `u64`"]);
-    let mut states = KeyedStates::<u128>::restore("op", all(), MAX, old())?;
-    refused(states.value::<i64>("total"), &["type `u64`"]);
+    let text = KeyedStates::<String>::restore("op", all(), MAX, old());
+    refused(text, &["keys encoded as u64, and now it is string"]);
+    let wide = KeyedStates::<u128>::restore("op", all(), MAX, old());
+    refused(wide, &["keys encoded as u64, and now it is u128"]);
     let flink = KeyedStates::<Flink<i64>>::restore("op", all(), MAX, old());
     refused(flink, &["xxh64", "flink"]);
     Ok(())
@@ -242,6 +242,10 @@ macro_rules! poor_key {
 
             fn decode(bytes: &mut &[u8]) -> std::result::Result<Self, DecodeError> {
                 u64::decode(bytes).map(Self)
+            }
+
+            fn schema() -> String {
+                u64::schema()
             }
         }
     };

@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{OnceLock, mpsc};
 use std::{collections::BTreeMap, thread, time::Duration, time::Instant};
 
-use cutwater_barrier::align::{self, Aligner, Channel};
+use cutwater_barrier::align::{self, Aligner, Channel, Reading};
 use cutwater_barrier::coordinate::{Attempt, Config, Coordinator, Effect, Event, Plan, TaskId};
 use cutwater_barrier::{Barrier, CheckpointId, Time};
 use cutwater_keygroups::{Assignment, Key, KeyHash, MaxParallelism, range_of};
@@ -164,7 +164,7 @@ fn work<S: Sink<Record = u64>>(
     reports.send(Ok(Event::Running { task }))?;
     // In turn, without those that are blocked: what is in there belongs to the next checkpoint.
     for channel in (0..channels.len()).map(Channel).cycle() {
-        if aligner.is_blocked(channel) {
+        if aligner.reading(channel) == Reading::Blocked {
             continue;
         }
         match channels[channel.0].recv() {
@@ -180,7 +180,7 @@ fn work<S: Sink<Record = u64>>(
             Ok(Item::Completed(checkpoint)) => states.confirmed(checkpoint),
             Err(_) => return Ok(()),
         }
-        // Nothing is downstream, `is_blocked` is asked anyway, and no checkpoint is given up.
+        // Nothing is downstream, each read asks anyway, and no checkpoint is given up.
         while let Some(effect) = aligner.poll() {
             if let align::Effect::Snapshot(barrier) = effect {
                 let id = barrier.checkpoint;
