@@ -7,6 +7,7 @@
 //! | `String`, `Box<str>`, `Arc<str>` | its UTF-8 bytes | the bytes, `00` as `00 FF`, then `00 01` |
 //! | `Vec<u8>`, `Box<[u8]>`, `Arc<[u8]>` | its bytes | likewise |
 //! | `[u8; N]` | its bytes | as it is |
+//! | `()` | no bytes | no bytes |
 //! | tuples of 2 to 4, [`key!`](crate::key!) types | [`KeyHash::then`] over the parts | the parts one after the other |
 //! | [`Flink<T>`](crate::Flink) | see there | as `T` |
 //!
@@ -17,11 +18,11 @@ mod bytes;
 mod compound;
 mod number;
 
-use alloc::vec::Vec;
+use alloc::{string::String, vec::Vec};
 use core::fmt;
 
 #[doc(hidden)]
-pub use self::compound::__grouping_of;
+pub use self::compound::{__grouping_of, __schema, __schema_of};
 use crate::{Grouping, KeyHash};
 
 /// A key: equal keys have equal hashes on every platform, in every process, in every release.
@@ -49,6 +50,10 @@ pub trait Key: Clone + Eq + Ord + Send + Sync + fmt::Debug + 'static {
     ///
     /// If the front of `bytes` is not what [`encode`](Self::encode) wrote.
     fn decode(bytes: &mut &[u8]) -> Result<Self, DecodeError>;
+
+    /// What the encoding looks like, such as `(string, u64)`: equal for two types exactly when either
+    /// decodes what the other encoded, to mean the same. Recorded in snapshots and compared on restore.
+    fn schema() -> String;
 }
 
 /// How bytes fail to be an encoded key.

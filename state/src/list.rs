@@ -6,7 +6,7 @@
 
 use std::{fmt, marker::PhantomData, sync::Arc};
 
-use cutwater_keygroups::{Key, KeyGroup, KeyHash};
+use cutwater_keygroups::Key;
 use serde::{
     Deserialize, Deserializer, Serialize, Serializer,
     de::{SeqAccess, Visitor},
@@ -15,29 +15,29 @@ use serde::{
 
 use crate::{
     Data, Keyed, Result,
-    keyed_table::{KeyedState, KeyedTable},
+    format::Kind,
+    keyed_table::{AnyTable, KeyedState, KeyedTable, TypedState},
     place::Place,
-    restore::Unreadable,
-    snapshot::Frozen,
+    schema::{self, Reading},
 };
 
 /// Elements of a chunk. An append after a snapshot copies at most so many.
 const CHUNK: usize = 64;
 
-/// A list per key. A list without elements is the same as none.
+/// A list per key, and per namespace `N` if the state has such. A list without elements is the same as none.
 ///
 /// An append costs what a lookup costs, and amortised constant time; the first to a key's list after
 /// a snapshot copies up to 64 elements and 8 bytes for every 64. In a snapshot: a postcard sequence.
 #[derive(Debug)]
-pub struct ListState<K, T> {
-    table: KeyedTable<K, Chunks<T>>,
+pub struct ListState<K, T, N = ()> {
+    table: KeyedTable<K, Chunks<T>, N>,
 }
 
 #[expect(
     clippy::missing_errors_doc,
     reason = "`WrongGroup` from all, said on the crate's first page"
 )]
-impl<K: Key, T: Data> ListState<K, T> {
+impl<K: Key, T: Data, N: Key> ListState<K, T, N> {
     pub(crate) fn new(place: Place) -> Self {
         Self {
             table: KeyedTable::new(place),
@@ -45,15 +45,18 @@ impl<K: Key, T: Data> ListState<K, T> {
     }
 
     /// The elements of a key's list, in order.
-    pub fn get(&self, keyed: Keyed<'_, K>) -> Result<impl Iterator<Item = &T> + use<'_, K, T>> {
-        let chunks = self.table.get(keyed)?;
+    pub fn get(
+        &self,
+        keyed: Keyed<'_, K, N>,
+    ) -> Result<impl Iterator<Item = &T> + use<'_, K, T, N>> {
+        let chunks = self.table.get(&keyed)?;
         Ok(chunks.into_iter().flat_map(Chunks::iter))
     }
 
     /// Adds an element at the end.
-    pub fn append(&mut self, keyed: Keyed<'_, K>, element: T) -> Result<()> {
+    pub fn append(&mut self, keyed: Keyed<'_, K, N>, element: T) -> Result<()> {
         self.table
-            .or_insert_with(keyed, Chunks::default)?
+            .or_insert_with(&keyed, Chunks::default)?
             .append(element);
         Ok(())
     }
@@ -61,7 +64,7 @@ impl<K: Key, T: Data> ListState<K, T> {
     /// Replaces the list.
     pub fn update(
         &mut self,
-        keyed: Keyed<'_, K>,
+        keyed: Keyed<'_, K, N>,
         elements: impl IntoIterator<Item = T>,
     ) -> Result<()> {
         let mut chunks = Chunks::default();
@@ -69,31 +72,73 @@ impl<K: Key, T: Data> ListState<K, T> {
             chunks.append(element);
         }
         let replacement = (!chunks.0.is_empty()).then_some(chunks);
-        self.table.update(keyed, |slot| *slot = replacement)
+        self.table.update(&keyed, |slot| *slot = replacement)
     }
 
     /// Forgets the list.
-    pub fn clear(&mut self, keyed: Keyed<'_, K>) -> Result<()> {
-        self.table.update(keyed, |slot| *slot = None)
+    pub fn clear(&mut self, keyed: Keyed<'_, K, N>) -> Result<()> {
+        self.table.update(&keyed, |slot| *slot = None)
     }
 
-    /// Each key that has a list, once, with its elements; keys in no particular order.
-    pub fn iter(&self) -> impl Iterator<Item = (&K, impl Iterator<Item = &T>)> {
-        self.table.iter().map(|(key, chunks)| (key, chunks.iter()))
+    /// Appends what stands in the namespaces `from` to `into`, in this order, and leaves them empty.
+    pub fn merge(
+        &mut self,
+        keyed: Keyed<'_, K>,
+        into: N,
+        from: impl IntoIterator<Item = N>,
+    ) -> Result<()> {
+        self.table
+            .merge(keyed, into, from, |slot, chunks| match slot {
+                Some(into) => chunks
+                    .iter()
+                    .for_each(|element| into.append(element.clone())),
+                None => *slot = Some(chunks),
+            })
+    }
+
+    /// The namespaces in which a key has a list, in no particular order.
+    ///
+    /// Looks at all entries of the key's group, so it is for what happens rarely. An operator that asks
+    /// for every record keeps the namespaces in a [`MapState`](crate::MapState).
+    pub fn namespaces(&self, keyed: Keyed<'_, K>) -> Result<impl Iterator<Item = &N>> {
+        self.table.namespaces(keyed)
+    }
+
+    /// Each key and namespace that has a list, once, with its elements; in no particular order.
+    pub fn iter_namespaced(&self) -> impl Iterator<Item = (&K, &N, impl Iterator<Item = &T>)> {
+        let entries = self.table.iter();
+        entries.map(|(key, namespace, chunks)| (key, namespace, chunks.iter()))
     }
 }
 
-impl<K: Key, T: Data> KeyedState for ListState<K, T> {
-    fn freeze(&mut self) -> Box<dyn Frozen> {
-        self.table.freeze()
+impl<K: Key, T: Data> ListState<K, T> {
+    /// Each key that has a list, once, with its elements; keys in no particular order.
+    pub fn iter(&self) -> impl Iterator<Item = (&K, impl Iterator<Item = &T>)> {
+        let entries = self.iter_namespaced();
+        entries.map(|(key, (), elements)| (key, elements))
     }
+}
 
-    fn prefetch(&mut self, hashes: &[KeyHash]) {
-        self.table.prefetch(hashes);
+impl<K: Key, T: Data, N: Key> TypedState for ListState<K, T, N> {
+    const KIND: Kind = Kind::List;
+
+    type Element = T;
+    type Namespace = N;
+
+    fn read_as(&mut self, reading: Reading<T>) {
+        self.table.read_as(reading.of_all(|reading, bytes| {
+            let mut chunks = Chunks::default();
+            for _ in 0..schema::take::<usize>(bytes)? {
+                chunks.append(reading.element(bytes)?);
+            }
+            Ok(chunks)
+        }));
     }
+}
 
-    fn load(&mut self, group: KeyGroup, bytes: &mut &[u8]) -> Result<(), Unreadable> {
-        self.table.load(group, bytes)
+impl<K: Key, T: Data, N: Key> KeyedState for ListState<K, T, N> {
+    fn table(&mut self) -> &mut dyn AnyTable {
+        &mut self.table
     }
 }
 

@@ -6,7 +6,7 @@
 
 use std::{borrow::Borrow, fmt, marker::PhantomData, mem, sync::Arc};
 
-use cutwater_keygroups::{Key, KeyGroup, KeyHash};
+use cutwater_keygroups::Key;
 use serde::{
     Deserialize, Deserializer, Serialize, Serializer,
     de::{Error as _, MapAccess, Visitor},
@@ -15,30 +15,30 @@ use serde::{
 
 use crate::{
     Data, Keyed, Result,
-    keyed_table::{KeyedState, KeyedTable},
+    format::Kind,
+    keyed_table::{AnyTable, KeyedState, KeyedTable, TypedState},
     place::Place,
-    restore::Unreadable,
-    snapshot::Frozen,
+    schema::{self, Reading},
 };
 
 /// Entries of a chunk at most. A write after a snapshot copies so many.
 const CHUNK: usize = 64;
 
-/// A sorted map per key. A map without entries is the same as none.
+/// A sorted map per key, and per namespace `N` if the state has such. A map without entries is the same as none.
 ///
 /// Reads and writes take two binary searches, an insertion moves up to 64 entries; the first write to a key's map after a
 /// snapshot copies up to 64 entries and 8 bytes for every 32 to 64. For very large maps (millions of
 /// entries under one key) put the inner key into the operator's key instead. In a snapshot: a postcard map, sorted.
 #[derive(Debug)]
-pub struct MapState<K, M, V> {
-    table: KeyedTable<K, Chunks<M, V>>,
+pub struct MapState<K, M, V, N = ()> {
+    table: KeyedTable<K, Chunks<M, V>, N>,
 }
 
 #[expect(
     clippy::missing_errors_doc,
     reason = "`WrongGroup` from all, said on the crate's first page"
 )]
-impl<K: Key, M: Data + Ord, V: Data> MapState<K, M, V> {
+impl<K: Key, M: Data + Ord, V: Data, N: Key> MapState<K, M, V, N> {
     pub(crate) fn new(place: Place) -> Self {
         Self {
             table: KeyedTable::new(place),
@@ -46,53 +46,57 @@ impl<K: Key, M: Data + Ord, V: Data> MapState<K, M, V> {
     }
 
     /// The value under `map_key`.
-    pub fn get<Q: Ord + ?Sized>(&self, keyed: Keyed<'_, K>, map_key: &Q) -> Result<Option<&V>>
+    pub fn get<Q: Ord + ?Sized>(&self, keyed: Keyed<'_, K, N>, map_key: &Q) -> Result<Option<&V>>
     where
         M: Borrow<Q>,
     {
-        let chunks = self.table.get(keyed)?;
+        let chunks = self.table.get(&keyed)?;
         Ok(chunks.and_then(|chunks| chunks.get(map_key)))
     }
 
     /// Whether there is a value under `map_key`.
-    pub fn contains<Q: Ord + ?Sized>(&self, keyed: Keyed<'_, K>, map_key: &Q) -> Result<bool>
+    pub fn contains<Q: Ord + ?Sized>(&self, keyed: Keyed<'_, K, N>, map_key: &Q) -> Result<bool>
     where
         M: Borrow<Q>,
     {
-        Ok(self.get(keyed, map_key)?.is_some())
+        self.holds(&keyed, map_key)
     }
 
     /// The value under `map_key`, to change in place.
     pub fn get_mut<Q: Ord + ?Sized>(
         &mut self,
-        keyed: Keyed<'_, K>,
+        keyed: Keyed<'_, K, N>,
         map_key: &Q,
     ) -> Result<Option<&mut V>>
     where
         M: Borrow<Q>,
     {
-        if !self.contains(keyed, map_key)? {
+        if !self.holds(&keyed, map_key)? {
             return Ok(None); // before anything that a snapshot shares is copied
         }
-        let chunks = self.table.get_mut(keyed)?;
+        let chunks = self.table.get_mut(&keyed)?;
         Ok(chunks.and_then(|chunks| chunks.get_mut(map_key)))
     }
 
     /// Sets the value under `map_key`; returns the former one.
-    pub fn put(&mut self, keyed: Keyed<'_, K>, map_key: M, value: V) -> Result<Option<V>> {
-        let chunks = self.table.or_insert_with(keyed, Chunks::default)?;
+    pub fn put(&mut self, keyed: Keyed<'_, K, N>, map_key: M, value: V) -> Result<Option<V>> {
+        let chunks = self.table.or_insert_with(&keyed, Chunks::default)?;
         Ok(chunks.put(map_key, value))
     }
 
     /// Takes the value under `map_key` out.
-    pub fn remove<Q: Ord + ?Sized>(&mut self, keyed: Keyed<'_, K>, map_key: &Q) -> Result<Option<V>>
+    pub fn remove<Q: Ord + ?Sized>(
+        &mut self,
+        keyed: Keyed<'_, K, N>,
+        map_key: &Q,
+    ) -> Result<Option<V>>
     where
         M: Borrow<Q>,
     {
-        if !self.contains(keyed, map_key)? {
+        if !self.holds(&keyed, map_key)? {
             return Ok(None);
         }
-        self.table.update(keyed, |slot| {
+        self.table.update(&keyed, |slot| {
             let removed = slot.as_mut().and_then(|chunks| chunks.remove(map_key));
             slot.take_if(|chunks| chunks.0.is_empty());
             removed
@@ -100,36 +104,73 @@ impl<K: Key, M: Data + Ord, V: Data> MapState<K, M, V> {
     }
 
     /// Forgets the map of a key.
-    pub fn clear(&mut self, keyed: Keyed<'_, K>) -> Result<()> {
-        self.table.update(keyed, |slot| *slot = None)
+    pub fn clear(&mut self, keyed: Keyed<'_, K, N>) -> Result<()> {
+        self.table.update(&keyed, |slot| *slot = None)
     }
 
     /// The entries of a key's map, in order.
     pub fn entries(
         &self,
-        keyed: Keyed<'_, K>,
-    ) -> Result<impl Iterator<Item = (&M, &V)> + use<'_, K, M, V>> {
-        let chunks = self.table.get(keyed)?;
+        keyed: Keyed<'_, K, N>,
+    ) -> Result<impl Iterator<Item = (&M, &V)> + use<'_, K, M, V, N>> {
+        let chunks = self.table.get(&keyed)?;
         Ok(chunks.into_iter().flat_map(Chunks::iter))
     }
 
-    /// Each key that has a map, once, with its entries; keys in no particular order.
-    pub fn iter(&self) -> impl Iterator<Item = (&K, impl Iterator<Item = (&M, &V)>)> {
-        self.table.iter().map(|(key, chunks)| (key, chunks.iter()))
+    /// The namespaces in which a key has a map, in no particular order.
+    ///
+    /// Looks at all entries of the key's group, so it is for what happens rarely. An operator that asks
+    /// for every record makes the namespace a key of the map.
+    pub fn namespaces(&self, keyed: Keyed<'_, K>) -> Result<impl Iterator<Item = &N>> {
+        self.table.namespaces(keyed)
+    }
+
+    fn holds<Q: Ord + ?Sized>(&self, keyed: &Keyed<'_, K, N>, map_key: &Q) -> Result<bool>
+    where
+        M: Borrow<Q>,
+    {
+        let chunks = self.table.get(keyed)?;
+        Ok(chunks.is_some_and(|chunks| chunks.get(map_key).is_some()))
+    }
+
+    /// Each key and namespace that has a map, once, with its entries; in no particular order.
+    pub fn iter_namespaced(
+        &self,
+    ) -> impl Iterator<Item = (&K, &N, impl Iterator<Item = (&M, &V)>)> {
+        let entries = self.table.iter();
+        entries.map(|(key, namespace, chunks)| (key, namespace, chunks.iter()))
     }
 }
 
-impl<K: Key, M: Data + Ord, V: Data> KeyedState for MapState<K, M, V> {
-    fn freeze(&mut self) -> Box<dyn Frozen> {
-        self.table.freeze()
+impl<K: Key, M: Data + Ord, V: Data> MapState<K, M, V> {
+    /// Each key that has a map, once, with its entries; keys in no particular order.
+    pub fn iter(&self) -> impl Iterator<Item = (&K, impl Iterator<Item = (&M, &V)>)> {
+        let entries = self.iter_namespaced();
+        entries.map(|(key, (), entries)| (key, entries))
     }
+}
 
-    fn prefetch(&mut self, hashes: &[KeyHash]) {
-        self.table.prefetch(hashes);
+impl<K: Key, M: Data + Ord, V: Data, N: Key> TypedState for MapState<K, M, V, N> {
+    const KIND: Kind = Kind::Map;
+
+    type Element = (M, V);
+    type Namespace = N;
+
+    fn read_as(&mut self, reading: Reading<(M, V)>) {
+        self.table.read_as(reading.of_all(|reading, bytes| {
+            let mut chunks = Chunks::default();
+            for _ in 0..schema::take::<usize>(bytes)? {
+                let (map_key, value) = reading.element(bytes)?;
+                chunks.put(map_key, value); // the order may be another one now
+            }
+            Ok(chunks)
+        }));
     }
+}
 
-    fn load(&mut self, group: KeyGroup, bytes: &mut &[u8]) -> Result<(), Unreadable> {
-        self.table.load(group, bytes)
+impl<K: Key, M: Data + Ord, V: Data, N: Key> KeyedState for MapState<K, M, V, N> {
+    fn table(&mut self) -> &mut dyn AnyTable {
+        &mut self.table
     }
 }
 

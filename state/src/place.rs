@@ -29,10 +29,6 @@ impl Place {
         }
     }
 
-    pub(crate) fn state(&self) -> &str {
-        &self.state
-    }
-
     pub(crate) fn groups(&self) -> KeyGroupRange {
         self.scope.groups
     }
@@ -49,7 +45,7 @@ impl Place {
 
     /// The number of a key's group among the owned ones, from zero.
     #[inline]
-    pub(crate) fn locate<K: Key>(&self, keyed: Keyed<'_, K>) -> Result<usize> {
+    pub(crate) fn locate<K: Key, N>(&self, keyed: &Keyed<'_, K, N>) -> Result<usize> {
         let group = self.group(K::GROUPING, keyed.hash());
         if self.scope.groups.contains(group) {
             Ok(usize::from(group.get() - self.scope.groups.start()))
@@ -59,7 +55,7 @@ impl Place {
     }
 
     #[cold]
-    fn wrong_group<K: Key>(&self, keyed: Keyed<'_, K>, group: KeyGroup) -> Error {
+    fn wrong_group<K: Key, N>(&self, keyed: &Keyed<'_, K, N>, group: KeyGroup) -> Error {
         let (start, end) = (self.scope.groups.start(), self.scope.groups.end());
         let message = format!(
             "{self}: key {:?} is of key group {group}, and this subtask owns {start}..{end}; its hash \

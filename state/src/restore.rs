@@ -6,8 +6,9 @@ use cutwater_keygroups::{KeyGroup, KeyGroupRange};
 
 use crate::{
     BoxError, Error, ErrorKind, Result,
-    format::{self, Kind, MAGIC, Manifest, Section, State},
-    keyed_table::KeyedState,
+    format::{self, Manifest, Section, State},
+    keyed_table::AnyTable,
+    names::Names,
     place::Place,
 };
 
@@ -84,7 +85,7 @@ impl Old {
         expected: &Expected<'_>,
     ) -> Result<Option<Self>> {
         let what = format!("operator `{}`: a snapshot's manifest", expected.uid);
-        let manifest: Manifest = format::unsealed(MAGIC, &restored.manifest, &what)?;
+        let manifest = format::manifest(&restored.manifest, &what)?;
         expected.check(&manifest)?;
         let overlaps = overlap(manifest.groups, (groups.start(), groups.end()));
         Ok(overlaps.then_some(Self {
@@ -101,19 +102,18 @@ impl Old {
         self.manifest.states.iter().map(|state| state.name.as_str())
     }
 
-    /// Loads the sections of the state at `place` that lie in its groups into `state`.
+    /// The state that has one of `names`.
+    pub(crate) fn state(&self, place: &Place, names: &Names) -> Result<Option<&State>> {
+        names.find(place, &self.manifest.states, |state| &state.name)
+    }
+
+    /// Loads the sections of `found` that lie in the groups of `place` into `state`.
     pub(crate) fn load(
         &self,
         place: &Place,
-        kind: Kind,
-        schema: &str,
-        state: &mut dyn KeyedState,
+        found: &State,
+        state: &mut dyn AnyTable,
     ) -> Result<()> {
-        let name = place.state();
-        let Some(found) = self.manifest.states.iter().find(|found| found.name == name) else {
-            return Ok(());
-        };
-        check_same(place, found, kind, schema)?;
         let owned = |section: &&Section| place.groups().contains(KeyGroup::new(section.group));
         let needed: Vec<&Section> = found.sections.iter().filter(owned).collect();
         let together = |run: &&[&Section]| !run.is_empty();
@@ -123,7 +123,7 @@ impl Old {
         Ok(())
     }
 
-    fn load_run(&self, place: &Place, run: &[&Section], state: &mut dyn KeyedState) -> Result<()> {
+    fn load_run(&self, place: &Place, run: &[&Section], state: &mut dyn AnyTable) -> Result<()> {
         let (first, last) = (run[0], run[run.len() - 1]);
         let file = self.manifest.files.get(first.file as usize);
         let file = &file
@@ -196,6 +196,8 @@ pub(crate) struct Expected<'a> {
     pub(crate) uid: &'a str,
     pub(crate) max_parallelism: u16,
     pub(crate) grouping: &'a str,
+    /// What keys are encoded like.
+    pub(crate) key: &'a str,
 }
 
 impl Expected<'_> {
@@ -221,22 +223,11 @@ impl Expected<'_> {
         if found.grouping != self.grouping {
             return differs("the key grouping", &found.grouping, &self.grouping);
         }
+        if !found.key.is_empty() && found.key != self.key {
+            return differs("keys encoded as", &found.key, &self.key);
+        }
         Ok(())
     }
-}
-
-fn check_same(place: &Place, found: &State, kind: Kind, schema: &str) -> Result<()> {
-    if found.kind == kind && found.schema == schema {
-        return Ok(());
-    }
-    let message = format!(
-        "{place}: restored as {} state of `{}`, declared as {} state of `{schema}`; \
-         give a changed state a new name, or restore with the program that wrote it",
-        found.kind.name(),
-        found.schema,
-        kind.name(),
-    );
-    Err(Error::new(ErrorKind::Incompatible, message))
 }
 
 /// Splits `sections` into runs that lie one after the other in one file.

@@ -11,12 +11,14 @@ use cutwater_barrier::CheckpointId;
 use cutwater_keygroups::{Key, KeyGroupRange, KeyHash, MaxParallelism};
 
 use crate::{
-    Data, Descriptor, Error, ErrorKind, Handle, Keyed, ListState, MapState, Restored, Result,
-    Schema, SnapshotTask, ValueState,
-    format::{Kind, Manifest, State},
-    keyed_table::KeyedState,
+    Aggregate, AggregatingState, Data, Declare, Descriptor, Error, ErrorKind, Handle, Keyed,
+    ListState, MapState, Reduce, ReducingState, Restored, Result, SnapshotTask, Timers, ValueState,
+    format::{Manifest, Shape, State},
+    keyed_table::{KeyedState, TypedState},
+    names::Names,
     place::{Place, Scope},
     restore::{Expected, Old},
+    schema,
 };
 
 /// The keyed states of one operator subtask. `Send`, owned by the task, without locks.
@@ -47,9 +49,8 @@ pub struct KeyedStates<K> {
 }
 
 struct Declared {
-    name: String,
-    kind: Kind,
-    schema: Schema,
+    names: Names,
+    shape: Shape,
     state: Box<dyn KeyedState>,
 }
 
@@ -86,6 +87,7 @@ impl<K: Key> KeyedStates<K> {
             uid,
             max_parallelism: max_parallelism.get(),
             grouping: K::GROUPING.id(),
+            key: &K::schema(),
         };
         let mut states = Self::new(uid, groups, max_parallelism);
         for restored in old {
@@ -112,42 +114,91 @@ impl<K: Key> KeyedStates<K> {
     /// the message, or with keys of another type. [`Corrupt`](ErrorKind::Corrupt) and [`Io`](ErrorKind::Io) from reading.
     pub fn value<V: Data>(
         &mut self,
-        descriptor: impl Into<Descriptor>,
+        descriptor: impl Into<Descriptor<V>>,
     ) -> Result<Handle<ValueState<K, V>>> {
-        self.declare(
-            descriptor.into(),
-            Kind::Value,
-            Schema::of::<V>,
-            ValueState::new,
-        )
+        self.namespaced().value(descriptor)
     }
 
     /// Declares a list state. Errors as for [`value`](Self::value).
     #[expect(clippy::missing_errors_doc, reason = "as for `value`")]
     pub fn list<T: Data>(
         &mut self,
-        descriptor: impl Into<Descriptor>,
+        descriptor: impl Into<Descriptor<T>>,
     ) -> Result<Handle<ListState<K, T>>> {
-        self.declare(
-            descriptor.into(),
-            Kind::List,
-            Schema::of::<T>,
-            ListState::new,
-        )
+        self.namespaced().list(descriptor)
     }
 
     /// Declares a map state. Errors as for [`value`](Self::value).
     #[expect(clippy::missing_errors_doc, reason = "as for `value`")]
     pub fn map<M: Data + Ord, V: Data>(
         &mut self,
-        descriptor: impl Into<Descriptor>,
+        descriptor: impl Into<Descriptor<(M, V)>>,
     ) -> Result<Handle<MapState<K, M, V>>> {
-        self.declare(
-            descriptor.into(),
-            Kind::Map,
-            Schema::of::<(M, V)>,
-            MapState::new,
-        )
+        self.namespaced().map(descriptor)
+    }
+
+    /// Declares a state that reduces what is added to one value. Errors as for [`value`](Self::value).
+    ///
+    /// ```
+    /// # use cutwater_keygroups::{KeyGroupRange, MaxParallelism};
+    /// # use cutwater_state::{Keyed, KeyedStates};
+    /// # let max = MaxParallelism::new(128).unwrap();
+    /// # let mut states = KeyedStates::<u64>::new("fold", KeyGroupRange::new(0, 128), max);
+    /// let longest = states.reducing("longest", |longest: &mut u32, miles| {
+    ///     *longest = miles.max(*longest);
+    /// })?;
+    /// for miles in [719, 2475, 187] {
+    ///     states[longest].add(Keyed::new(&7), miles)?;
+    /// }
+    /// assert_eq!(states[longest].get(Keyed::new(&7))?, Some(&2475));
+    /// # Ok::<(), cutwater_state::Error>(())
+    /// ```
+    #[expect(clippy::missing_errors_doc, reason = "as for `value`")]
+    pub fn reducing<V: Data>(
+        &mut self,
+        descriptor: impl Into<Descriptor<V>>,
+        reduce: Reduce<V>,
+    ) -> Result<Handle<ReducingState<K, V>>> {
+        self.namespaced().reducing(descriptor, reduce)
+    }
+
+    /// Declares a state that aggregates what is added. Errors as for [`value`](Self::value).
+    #[expect(clippy::missing_errors_doc, reason = "as for `value`")]
+    pub fn aggregating<A: Aggregate>(
+        &mut self,
+        descriptor: impl Into<Descriptor<A::Accumulator>>,
+        aggregate: A,
+    ) -> Result<Handle<AggregatingState<K, A>>> {
+        self.namespaced().aggregating(descriptor, aggregate)
+    }
+
+    /// Declares timers. Errors as for [`value`](Self::value).
+    #[expect(clippy::missing_errors_doc, reason = "as for `value`")]
+    pub fn timers(&mut self, descriptor: impl Into<Descriptor<()>>) -> Result<Handle<Timers<K>>> {
+        self.namespaced().timers(descriptor)
+    }
+
+    /// To declare a state which has entries in namespaces of type `N`, such as windows:
+    ///
+    /// ```
+    /// # use cutwater_keygroups::{KeyGroupRange, MaxParallelism};
+    /// # use cutwater_state::{Keyed, KeyedStates};
+    /// # let max = MaxParallelism::new(128).unwrap();
+    /// # let mut states = KeyedStates::<String>::new("sum", KeyGroupRange::new(0, 128), max);
+    /// let hours = states.namespaced::<u32>().value::<i64>("by-hour")?;
+    ///
+    /// let alice = "alice".to_owned();
+    /// let keyed = Keyed::new(&alice);
+    /// states[hours].put(keyed.at(9), 40)?;
+    /// states[hours].put(keyed.at(10), 2)?;
+    /// assert_eq!(states[hours].get(keyed.at(10))?, Some(&2));
+    ///
+    /// states[hours].clear(keyed.at(9))?;
+    /// assert_eq!(states[hours].namespaces(keyed)?.collect::<Vec<_>>(), [&10]);
+    /// # Ok::<(), cutwater_state::Error>(())
+    /// ```
+    pub fn namespaced<N: Key>(&mut self) -> Declare<'_, K, N> {
+        Declare::new(self)
     }
 
     /// Names that were restored and not declared (yet), sorted.
@@ -156,12 +207,7 @@ impl<K: Key> KeyedStates<K> {
     /// allow it.
     pub fn undeclared(&self) -> Vec<&str> {
         let restored = self.old.iter().flat_map(Old::names);
-        let mut names: Vec<_> = restored
-            .filter(|name| self.states.iter().all(|declared| declared.name != *name))
-            .collect();
-        names.sort_unstable();
-        names.dedup();
-        names
+        Names::undeclared(restored, self.names())
     }
 
     /// Lets go of the snapshots that were restored from, with their files, once all states are
@@ -180,7 +226,7 @@ impl<K: Key> KeyedStates<K> {
     /// misses overlap, and what has come is not pushed out again.
     pub fn prefetch(&mut self, hashes: &[KeyHash]) {
         for declared in &mut self.states {
-            declared.state.prefetch(hashes);
+            declared.state.table().prefetch(hashes);
         }
     }
 
@@ -191,9 +237,8 @@ impl<K: Key> KeyedStates<K> {
     pub fn snapshot(&mut self, checkpoint: CheckpointId) -> SnapshotTask {
         let Scope { uid, groups, .. } = &self.scope;
         let states = self.states.iter().map(|declared| State {
-            name: declared.name.clone(),
-            kind: declared.kind,
-            schema: declared.schema.to_string(),
+            name: declared.names.name().to_owned(),
+            shape: declared.shape.clone(),
             sections: Vec::new(),
         });
         SnapshotTask {
@@ -203,6 +248,7 @@ impl<K: Key> KeyedStates<K> {
                 max_parallelism: self.scope.max_parallelism.get(),
                 groups: (groups.start(), groups.end()),
                 grouping: K::GROUPING.id().to_owned(),
+                key: K::schema(),
                 key_type: any::type_name::<K>().to_owned(),
                 files: Vec::new(),
                 states: states.collect(),
@@ -210,7 +256,7 @@ impl<K: Key> KeyedStates<K> {
             states: self
                 .states
                 .iter_mut()
-                .map(|declared| declared.state.freeze())
+                .map(|declared| declared.state.table().freeze())
                 .collect(),
         }
     }
@@ -225,28 +271,36 @@ impl<K: Key> KeyedStates<K> {
     /// As with [`confirmed`](Self::confirmed), nothing follows from it here.
     pub fn aborted(&mut self, _checkpoint: CheckpointId) {}
 
-    fn declare<S: KeyedState>(
+    fn names(&self) -> impl Iterator<Item = &Names> + Clone {
+        self.states.iter().map(|declared| &declared.names)
+    }
+
+    pub(crate) fn declare<S: TypedState>(
         &mut self,
-        descriptor: Descriptor,
-        kind: Kind,
-        derive: impl FnOnce() -> Result<Schema>,
+        descriptor: Descriptor<S::Element>,
         open: impl FnOnce(Place) -> S,
     ) -> Result<Handle<S>> {
-        let Descriptor { name, schema } = descriptor;
-        let place = Place::new(self.scope.clone(), &name);
-        if self.states.iter().any(|declared| declared.name == name) {
-            let message = format!("{place}: declared twice; give each state its own name");
-            return Err(Error::new(ErrorKind::Invalid, message));
-        }
-        let schema = schema.map_or_else(derive, Ok)?;
+        let place = Place::new(self.scope.clone(), descriptor.names.name());
+        descriptor.names.check_free(&place, self.names())?;
+        let shape = Shape {
+            kind: S::KIND,
+            schema: descriptor.schema(&place)?.to_string(),
+            namespace: S::Namespace::schema(),
+            stamped: false,
+        };
         let mut state = open(place.clone());
         for old in &self.old {
-            old.load(&place, kind, schema.as_str(), &mut state)?;
+            let Some(found) = old.state(&place, &descriptor.names)? else {
+                continue;
+            };
+            let reading = schema::check(&place, &found.shape, &shape, &descriptor.migrations)?;
+            state.read_as(reading);
+            old.load(&place, found, state.table())?;
         }
+        state.loaded();
         self.states.push(Declared {
-            name,
-            kind,
-            schema,
+            names: descriptor.names,
+            shape,
             state: Box::new(state),
         });
         Ok(Handle::new(self.states.len() - 1))
@@ -300,7 +354,7 @@ impl<K: Key, S: KeyedState> IndexMut<Handle<S>> for KeyedStates<K> {
 
 impl<K> fmt::Debug for KeyedStates<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names = self.states.iter().map(|declared| &declared.name);
+        let names = self.states.iter().map(|declared| declared.names.name());
         f.debug_struct("KeyedStates")
             .field("uid", &self.scope.uid)
             .field("groups", &self.scope.groups)

@@ -24,10 +24,7 @@ use crate::{Handle, Keyed, KeyedStates, ListState, MapState, Restored, SnapshotT
 ///
 /// testkit::conforms(|task| {
 ///     let mut files = BTreeMap::new();
-///     let stored = task.run(&mut |file| {
-///         files.insert(file.name, file.bytes);
-///         Ok(())
-///     });
+///     let stored = task.run(&mut files);
 ///     Restored::new(stored.expect("writing to memory").manifest, files)
 /// });
 /// ```

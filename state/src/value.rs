@@ -1,16 +1,16 @@
 //! Value state: one value per key.
 
-use cutwater_keygroups::{Key, KeyGroup, KeyHash};
+use cutwater_keygroups::Key;
 
 use crate::{
     Data, Keyed, Result,
-    keyed_table::{KeyedState, KeyedTable},
+    format::Kind,
+    keyed_table::{AnyTable, KeyedState, KeyedTable, TypedState},
     place::Place,
-    restore::Unreadable,
-    snapshot::Frozen,
+    schema::Reading,
 };
 
-/// One value per key.
+/// One value per key, and per namespace `N` if the state has such.
 ///
 /// In memory the value stands in the hash table itself. The first write to a block of up to 256
 /// entries after a snapshot clones the block, so a value that owns much memory (a long `Vec`, a map) is better
@@ -18,8 +18,8 @@ use crate::{
 ///
 /// In a snapshot: the value as postcard.
 #[derive(Debug)]
-pub struct ValueState<K, V> {
-    table: KeyedTable<K, V>,
+pub struct ValueState<K, V, N = ()> {
+    table: KeyedTable<K, V, N>,
 }
 
 // All methods: `WrongGroup` if the key's group is not owned; nothing is read or written then.
@@ -27,7 +27,7 @@ pub struct ValueState<K, V> {
     clippy::missing_errors_doc,
     reason = "one for all, said on the crate's first page"
 )]
-impl<K: Key, V: Data> ValueState<K, V> {
+impl<K: Key, V: Data, N: Key> ValueState<K, V, N> {
     pub(crate) fn new(place: Place) -> Self {
         Self {
             table: KeyedTable::new(place),
@@ -36,14 +36,14 @@ impl<K: Key, V: Data> ValueState<K, V> {
 
     /// The value of a key.
     #[inline]
-    pub fn get(&self, keyed: Keyed<'_, K>) -> Result<Option<&V>> {
-        self.table.get(keyed)
+    pub fn get(&self, keyed: Keyed<'_, K, N>) -> Result<Option<&V>> {
+        self.table.get(&keyed)
     }
 
     /// The value of a key, to change in place.
     #[inline]
-    pub fn get_mut(&mut self, keyed: Keyed<'_, K>) -> Result<Option<&mut V>> {
-        self.table.get_mut(keyed)
+    pub fn get_mut(&mut self, keyed: Keyed<'_, K, N>) -> Result<Option<&mut V>> {
+        self.table.get_mut(&keyed)
     }
 
     /// The value of a key, to change in place; first what `default` makes, if there is none. The
@@ -51,10 +51,10 @@ impl<K: Key, V: Data> ValueState<K, V> {
     #[inline]
     pub fn or_insert_with(
         &mut self,
-        keyed: Keyed<'_, K>,
+        keyed: Keyed<'_, K, N>,
         default: impl FnOnce() -> V,
     ) -> Result<&mut V> {
-        self.table.or_insert_with(keyed, default)
+        self.table.or_insert_with(&keyed, default)
     }
 
     /// Lends the value of a key, or `None`, to change, set or clear.
@@ -63,40 +63,58 @@ impl<K: Key, V: Data> ValueState<K, V> {
     #[inline]
     pub fn update<R>(
         &mut self,
-        keyed: Keyed<'_, K>,
+        keyed: Keyed<'_, K, N>,
         f: impl FnOnce(&mut Option<V>) -> R,
     ) -> Result<R> {
-        self.table.update(keyed, f)
+        self.table.update(&keyed, f)
     }
 
     /// Sets the value of a key.
     #[inline]
-    pub fn put(&mut self, keyed: Keyed<'_, K>, value: V) -> Result<()> {
-        self.table.update(keyed, |slot| *slot = Some(value))
+    pub fn put(&mut self, keyed: Keyed<'_, K, N>, value: V) -> Result<()> {
+        self.table.update(&keyed, |slot| *slot = Some(value))
     }
 
     /// Forgets the value of a key.
     #[inline]
-    pub fn clear(&mut self, keyed: Keyed<'_, K>) -> Result<()> {
-        self.table.update(keyed, |slot| *slot = None)
+    pub fn clear(&mut self, keyed: Keyed<'_, K, N>) -> Result<()> {
+        self.table.update(&keyed, |slot| *slot = None)
     }
 
-    /// Each key with its value, once, in no particular order.
-    pub fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
+    /// The namespaces in which a key has a value, in no particular order.
+    ///
+    /// Looks at all entries of the key's group, so it is for what happens rarely. An operator that asks
+    /// for every record keeps the namespaces in a [`MapState`](crate::MapState).
+    pub fn namespaces(&self, keyed: Keyed<'_, K>) -> Result<impl Iterator<Item = &N>> {
+        self.table.namespaces(keyed)
+    }
+
+    /// Each key and namespace with the value, once, in no particular order.
+    pub fn iter_namespaced(&self) -> impl Iterator<Item = (&K, &N, &V)> {
         self.table.iter()
     }
 }
 
-impl<K: Key, V: Data> KeyedState for ValueState<K, V> {
-    fn freeze(&mut self) -> Box<dyn Frozen> {
-        self.table.freeze()
+impl<K: Key, V: Data> ValueState<K, V> {
+    /// Each key with its value, once, in no particular order.
+    pub fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
+        self.table.iter().map(|(key, (), value)| (key, value))
     }
+}
 
-    fn prefetch(&mut self, hashes: &[KeyHash]) {
-        self.table.prefetch(hashes);
+impl<K: Key, V: Data, N: Key> TypedState for ValueState<K, V, N> {
+    const KIND: Kind = Kind::Value;
+
+    type Element = V;
+    type Namespace = N;
+
+    fn read_as(&mut self, reading: Reading<V>) {
+        self.table.read_as(reading.of_all(Reading::element));
     }
+}
 
-    fn load(&mut self, group: KeyGroup, bytes: &mut &[u8]) -> Result<(), Unreadable> {
-        self.table.load(group, bytes)
+impl<K: Key, V: Data, N: Key> KeyedState for ValueState<K, V, N> {
+    fn table(&mut self) -> &mut dyn AnyTable {
+        &mut self.table
     }
 }

@@ -13,7 +13,7 @@ use cutwater_barrier::{Barrier, CheckpointId, Time};
 use cutwater_keygroups::{Assignment, Key, KeyHash, MaxParallelism, range_of};
 use cutwater_sink_2pc::{self as sink_2pc, CommitterContext, Driver, Prepared, Retry, Sink};
 use cutwater_sink_2pc::{Writer, WriterContext};
-use cutwater_state::{BoxError, Keyed, KeyedStates, OperatorStates, Restored};
+use cutwater_state::{BoxError, Keyed, KeyedStates, NewFile, OperatorStates, Restored};
 use cutwater_storage::{Blobs, CheckpointStore, Metadata, Operator, Options};
 use cutwater_storage::{RestorePoint, Subtask};
 use futures::executor::block_on;
@@ -188,8 +188,8 @@ fn work<S: Sink<Record = u64>>(
                 let frozen = states.snapshot(id);
                 // From here on it could go on counting, while another thread stores what is frozen.
                 let mut handle = old.files().handle(id, "count", me.subtask);
-                let mut store = |name: &str, bytes| block_on(handle.store(name, bytes));
-                let stored = frozen.run(&mut |file| Ok(store(&file.name, file.bytes)?))?;
+                let mut stream = |file: NewFile| block_on(handle.stream(&file.name, file.content));
+                let stored = frozen.run(&mut |file| Ok(stream(file)?))?;
                 let mut part = Subtask::default();
                 part.pieces = flushed.state.into_iter().map(Into::into).collect();
                 part.keyed = vec![handle.finish([stored.groups], stored.manifest)];

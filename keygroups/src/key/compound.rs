@@ -1,6 +1,6 @@
-//! Keys of several parts, and types of one's own.
+//! Keys of several parts or none, and types of one's own.
 
-use alloc::vec::Vec;
+use alloc::{format, string::String, vec::Vec};
 
 use super::{DecodeError, Key};
 use crate::{Grouping, KeyHash};
@@ -29,6 +29,10 @@ macro_rules! tuple_key {
             fn decode(bytes: &mut &[u8]) -> Result<Self, DecodeError> {
                 Ok(($first::decode(bytes)?, $($part::decode(bytes)?),+))
             }
+
+            fn schema() -> String {
+                __schema(&[$first::schema(), $($part::schema()),+])
+            }
         }
     )+};
 }
@@ -37,6 +41,28 @@ tuple_key! {
     A, B;
     A, B, C;
     A, B, C, D;
+}
+
+/// The only key of a job that has one key, and the namespace of states that have none.
+impl Key for () {
+    const GROUPING: Grouping = Grouping::Xxh64;
+
+    #[inline]
+    fn key_hash(&self) -> KeyHash {
+        KeyHash::of_bytes(&[])
+    }
+
+    #[inline]
+    fn encode(&self, _: &mut Vec<u8>) {}
+
+    #[inline]
+    fn decode(_: &mut &[u8]) -> Result<Self, DecodeError> {
+        Ok(())
+    }
+
+    fn schema() -> String {
+        __schema(&[])
+    }
 }
 
 /// Makes a struct of keys a key: name its fields, in the order in which they are declared.
@@ -86,6 +112,13 @@ macro_rules! key {
                     $($field: $crate::Key::decode(bytes)?,)*
                 })
             }
+
+            fn schema() -> $crate::__String {
+                $crate::__schema(&[
+                    $crate::__schema_of(|this: &Self| &this.$first),
+                    $($crate::__schema_of(|this: &Self| &this.$field),)*
+                ])
+            }
         }
     };
 }
@@ -106,4 +139,19 @@ macro_rules! __grouping {
 #[doc(hidden)]
 pub const fn __grouping_of<S, F: Key>(_field: fn(&S) -> &F) -> Grouping {
     F::GROUPING
+}
+
+/// The schema of a key of these parts: of one part, that part's.
+#[doc(hidden)]
+pub fn __schema(parts: &[String]) -> String {
+    match parts {
+        [only] => only.clone(),
+        _ => format!("({})", parts.join(", ")),
+    }
+}
+
+/// The schema of the field that `_field` borrows: the macro knows its name, not its type.
+#[doc(hidden)]
+pub fn __schema_of<S, F: Key>(_field: fn(&S) -> &F) -> String {
+    F::schema()
 }

@@ -55,6 +55,27 @@ struct Bucket {
     next: Option<u32>,
 }
 
+/// A key to be looked for, which may be in other pieces than the stored ones.
+pub(crate) trait Lookup<K>: Copy {
+    /// Whether `found` is this key.
+    fn is(self, found: &K) -> bool;
+
+    /// This key, to be stored.
+    fn stored(self) -> K;
+}
+
+impl<K: Clone + Eq> Lookup<K> for &K {
+    #[inline]
+    fn is(self, found: &K) -> bool {
+        self == found
+    }
+
+    #[inline]
+    fn stored(self) -> K {
+        self.clone()
+    }
+}
+
 impl<K: Key, V: Clone> Table<K, V> {
     /// Entries of a full block: about 4 KiB, the bytes that the first write after a snapshot copies.
     /// 256 for a `u64` key and an `i64` value.
@@ -75,13 +96,18 @@ impl<K: Key, V: Clone> Table<K, V> {
     }
 
     #[inline]
-    pub(crate) fn get(&self, group: usize, hash: KeyHash, key: &K) -> Option<&V> {
+    pub(crate) fn get(&self, group: usize, hash: KeyHash, key: impl Lookup<K>) -> Option<&V> {
         let (number, at) = self.find(group, hash, key)?;
         Some(&self.blocks.entries(number)[at].1)
     }
 
     #[inline]
-    pub(crate) fn get_mut(&mut self, group: usize, hash: KeyHash, key: &K) -> Option<&mut V> {
+    pub(crate) fn get_mut(
+        &mut self,
+        group: usize,
+        hash: KeyHash,
+        key: impl Lookup<K>,
+    ) -> Option<&mut V> {
         let (number, at) = self.find(group, hash, key)?;
         Some(self.blocks.value_mut(number, at))
     }
@@ -92,12 +118,12 @@ impl<K: Key, V: Clone> Table<K, V> {
         &mut self,
         group: usize,
         hash: KeyHash,
-        key: &K,
+        key: impl Lookup<K>,
         default: impl FnOnce() -> V,
     ) -> &mut V {
         let (number, at) = self
             .find(group, hash, key)
-            .unwrap_or_else(|| self.insert(group, hash, (key.clone(), default())));
+            .unwrap_or_else(|| self.insert(group, hash, (key.stored(), default())));
         self.blocks.value_mut(number, at)
     }
 
@@ -106,7 +132,7 @@ impl<K: Key, V: Clone> Table<K, V> {
         &mut self,
         group: usize,
         hash: KeyHash,
-        key: &K,
+        key: impl Lookup<K>,
         f: impl FnOnce(&mut Option<V>) -> R,
     ) -> R {
         if let Some((number, at)) = self.find(group, hash, key) {
@@ -127,25 +153,25 @@ impl<K: Key, V: Clone> Table<K, V> {
         let mut value = None;
         let result = f(&mut value);
         if let Some(value) = value {
-            self.insert(group, hash, (key.clone(), value));
+            self.insert(group, hash, (key.stored(), value));
         }
         result
     }
 
     /// The block and position of `key`: where the prefetch saw it, if it is still there.
     #[inline]
-    fn find(&self, group: usize, hash: KeyHash, key: &K) -> Option<(usize, usize)> {
+    fn find(&self, group: usize, hash: KeyHash, key: impl Lookup<K>) -> Option<(usize, usize)> {
         if let Some(Hint { block, at, .. }) = self.hints.next_for(hash) {
             let (number, at) = (block as usize, at as usize);
             let entries = self.blocks.entries(number);
-            if entries.get(at).is_some_and(|(found, _)| found == key) {
+            if entries.get(at).is_some_and(|(found, _)| key.is(found)) {
                 return Some((number, at));
             }
         }
         let mut number = self.block_of(group, hash)?;
         loop {
             let (bucket, entries) = (self.blocks.extra(number), self.blocks.entries(number));
-            let is = |at: usize| entries.get(at).is_some_and(|(found, _)| found == key);
+            let is = |at: usize| entries.get(at).is_some_and(|(found, _)| key.is(found));
             if let Some(at) = bucket.index.find(hash.lower(), is) {
                 return Some((number, at));
             }
@@ -202,6 +228,18 @@ impl<K: Key, V: Clone> Table<K, V> {
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
         let entries = self.blocks.iter().flatten();
         entries.map(|(key, value)| (key, value))
+    }
+
+    /// The entries of one group, in no particular order.
+    pub(crate) fn iter_group(&self, group: usize) -> impl Iterator<Item = (&K, &V)> {
+        let directory = &self.groups[group];
+        let firsts = directory.iter().enumerate().filter(|&(at, &number)| {
+            at >> self.blocks.extra(number as usize).depth == 0 // not once more with a higher bit set
+        });
+        firsts
+            .flat_map(|(_, &number)| self.chain(number as usize))
+            .flat_map(|number| self.blocks.entries(number))
+            .map(|(key, value)| (key, value))
     }
 
     /// A view of all entries as of now, by group, which later writes do not change.
