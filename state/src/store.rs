@@ -49,6 +49,17 @@ impl Store for BTreeMap<String, Vec<u8>> {
     }
 }
 
+/// A function that stores a file. It has none to reuse, so each snapshot is stored whole.
+impl<F: FnMut(NewFile) -> Result<(), BoxError>> Store for F {
+    fn store(&mut self, file: NewFile) -> Result<(), BoxError> {
+        self(file)
+    }
+
+    fn reuse(&mut self, _: &str) -> Result<bool, BoxError> {
+        Ok(false)
+    }
+}
+
 /// A file to store.
 #[derive(Debug)]
 #[non_exhaustive]
