@@ -16,7 +16,7 @@ use tokio::{runtime::Handle, sync::mpsc};
 
 use crate::{
     Error, ErrorKind, Restore, Result, Settings,
-    attempt::{Attempt, Tasks},
+    attempt::{Attempt, NewestCompleted, Tasks},
     clock::Clock,
     committers::Committers,
     coordinator::Driver,
@@ -185,6 +185,7 @@ fn attempt(
         clock: setup.clock,
         tokio: Handle::current(),
         reports,
+        completed: NewestCompleted::default(),
     }))
 }
 
