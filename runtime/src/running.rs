@@ -20,7 +20,7 @@ use std::{
 };
 
 use cutwater_barrier::{
-    Barrier, CheckpointId, Mode,
+    Barrier, CheckpointId, Kind, Mode,
     align::{AbortReason, Channel, Effect, Event, Reading},
     coordinate::{Decline, TaskId},
     stats::TaskStats,
@@ -37,6 +37,7 @@ use crate::{
     pace::Pace,
     part::Part,
     probe::Probes,
+    settings,
     source::SourceHead,
     stage::{Port, Snapshots, TaskResult, Visit},
     task::{Control, InputChannel, Report, Task},
@@ -434,6 +435,9 @@ impl Running {
         let mut snapshots = Snapshots {
             checkpoint: barrier.checkpoint,
             input: barrier.then.into(),
+            completed: self.attempt.completed.get(),
+            is_whole: barrier.kind == Kind::Savepoint
+                || self.attempt.settings.snapshots == settings::Snapshots::Full,
             operators: Vec::new(),
         };
         self.visit(&mut Visit::Snapshot(&mut snapshots))?;

@@ -57,6 +57,10 @@ pub(crate) struct Snapshots {
     pub(crate) checkpoint: CheckpointId,
     /// Whether records follow after it.
     pub(crate) input: Input,
+    /// The newest completed checkpoint, of which the task need not have heard.
+    pub(crate) completed: Option<CheckpointId>,
+    /// Whether it shall have no file in common with others.
+    pub(crate) is_whole: bool,
     pub(crate) operators: Vec<OperatorSnapshot>,
 }
 

@@ -10,7 +10,8 @@
 
 use std::{
     collections::BTreeMap,
-    mem,
+    error::Error as _,
+    iter, mem,
     sync::{
         Arc, Mutex, PoisonError, Weak,
         atomic::{AtomicBool, Ordering},
@@ -180,15 +181,17 @@ impl Upload {
         let mut stats = rest.stats;
         stats.async_ = self.attempt.clock.now() - rest.taken_at;
         stats.bytes_in_flight = part.in_flight.iter().map(|state| state.file.length).sum();
-        // Memory state is written whole, so all of it is new.
-        stats.bytes_full = part.operators.iter().map(|(_, part)| part.bytes()).sum();
-        stats.bytes_full += stats.bytes_in_flight;
-        stats.bytes_written = stats.bytes_full;
-        for (_, operator) in &mut part.operators {
+        let bytes = |of: fn(&TaskStats) -> u64| -> u64 {
+            let operators = part.operators.iter();
+            operators.map(|(_, part)| of(&part.statistics)).sum()
+        };
+        stats.bytes_full = stats.bytes_in_flight + bytes(|operator| operator.bytes_full);
+        stats.bytes_written = stats.bytes_in_flight + bytes(|operator| operator.bytes_written);
+        for (_, Subtask { statistics, .. }) in &mut part.operators {
             // The task's times, next to the bytes of the operator.
-            operator.statistics = stats;
-            operator.statistics.bytes_full = operator.bytes();
-            operator.statistics.bytes_written = operator.bytes();
+            let of_operator = mem::replace(statistics, stats);
+            statistics.bytes_full = of_operator.bytes_full;
+            statistics.bytes_written = of_operator.bytes_written;
         }
         let acked = Report::Acked {
             checkpoint: self.checkpoint,
@@ -203,7 +206,10 @@ impl Upload {
         if !self.is_over.swap(true, Ordering::Relaxed) {
             let declined = Report::Declined {
                 checkpoint: self.checkpoint,
-                reason: Decline::Failed,
+                reason: match is_outdated(&error) {
+                    true => Decline::Passed,
+                    false => Decline::Failed,
+                },
                 error,
             };
             self.attempt.report(self.task, declined);
@@ -235,23 +241,30 @@ impl Upload {
 
     fn write(&self, snapshot: OperatorSnapshot) -> Result<Subtask, BoxError> {
         let mut part = Subtask::default();
+        let mut bytes_reused = 0;
         if let Some(task) = snapshot.keyed {
-            part.keyed.push(self.write_keyed(&snapshot.uid, task)?);
+            let (keyed, reused) = self.write_keyed(&snapshot.uid, task)?;
+            part.keyed.push(keyed);
+            bytes_reused += reused;
         }
         part.operator_state = snapshot.operator.into();
         part.pieces = snapshot.pieces.into_iter().map(Into::into).collect();
         part.source = snapshot.splits.unwrap_or_default().into();
+        part.statistics.bytes_full = part.bytes();
+        part.statistics.bytes_written = part.statistics.bytes_full - bytes_reused;
         Ok(part)
     }
 
-    fn write_keyed(&self, uid: &str, task: SnapshotTask) -> Result<KeyedHandle, BoxError> {
+    /// Also says how many bytes are in files of earlier checkpoints.
+    fn write_keyed(&self, uid: &str, task: SnapshotTask) -> Result<(KeyedHandle, u64), BoxError> {
         let files = &self.attempt.files;
         let mut keyed = KeyedUpload {
             upload: self,
             handle: files.handle(self.checkpoint, uid, self.subtask),
         };
         let snapshot = task.run(&mut keyed)?;
-        Ok(keyed.handle.finish([snapshot.groups], snapshot.manifest))
+        let handle = keyed.handle.finish([snapshot.groups], snapshot.manifest);
+        Ok((handle, snapshot.bytes_full - snapshot.bytes_new))
     }
 
     fn write_in_flight(&self, in_flight: BTreeMap<usize, Saved>) -> Result<Option<ChannelState>> {
@@ -300,6 +313,16 @@ impl Upload {
         }
         Ok(())
     }
+}
+
+/// Whether a snapshot was to build on a checkpoint that is no longer retained, as several are under way. The
+/// next one builds on nothing, so this is no failure.
+fn is_outdated(error: &Error) -> bool {
+    let mut sources = iter::successors(error.source(), |&error| error.source());
+    sources.any(|error| {
+        let error = error.downcast_ref::<cutwater_state::Error>();
+        error.is_some_and(|error| error.kind() == cutwater_state::ErrorKind::Outdated)
+    })
 }
 
 /// Where the files of keyed state go: into the checkpoint's directory, as long as it is wanted.

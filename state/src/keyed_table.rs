@@ -7,12 +7,13 @@ use cutwater_keygroups::{Key, KeyGroup, KeyHash};
 use crate::{
     Data, Keyed, Result,
     format::Kind,
+    images::writer::ImageWriter,
     key::Address,
     place::Place,
     restore::Unreadable,
     schema::{self, Read, Reading},
     snapshot::{self, Frozen, Writer},
-    table::{self, Table},
+    table::{self, BlockId, Table},
 };
 
 /// A state in the registry, its kind erased.
@@ -39,8 +40,8 @@ pub(crate) trait TypedState: KeyedState {
 
 /// A [`KeyedTable`], its types erased.
 pub(crate) trait AnyTable {
-    /// Fixes a view of the state as of now.
-    fn freeze(&mut self) -> Box<dyn Frozen>;
+    /// Fixes a view of the state as of now; or of what has changed since the freeze whose epoch was `base`.
+    fn freeze(&mut self, base: Option<u64>) -> Box<dyn Frozen>;
 
     /// Brings what accesses to these hashes would read into the cache.
     fn prefetch(&mut self, hashes: &[KeyHash]);
@@ -144,10 +145,10 @@ impl<K: Key, S: Data, N: Key> KeyedTable<K, S, N> {
 }
 
 impl<K: Key, S: Data, N: Key> AnyTable for KeyedTable<K, S, N> {
-    fn freeze(&mut self) -> Box<dyn Frozen> {
+    fn freeze(&mut self, base: Option<u64>) -> Box<dyn Frozen> {
         Box::new(FrozenEntries {
             first_group: self.place.groups().start(),
-            table: self.table.freeze(),
+            table: self.table.freeze(base),
         })
     }
 
@@ -191,13 +192,36 @@ struct FrozenEntries<K, S> {
 }
 
 impl<K: Key, S: Data> Frozen for FrozenEntries<K, S> {
+    fn epoch(&self) -> u64 {
+        self.table.epoch()
+    }
+
     fn write(self: Box<Self>, out: &mut Writer<'_>) -> Result<()> {
         let first = self.first_group;
-        self.table.drain(|number, entries| {
-            out.entries(first + number, entries, |(key, stored), bytes| {
-                key.encode(bytes);
-                snapshot::append(stored, bytes)
-            })
+        self.table
+            .drain(|number, entries| out.entries(first + number, entries, append_entry))
+    }
+
+    fn wanted(&self) -> Vec<BlockId> {
+        self.table.wanted()
+    }
+
+    fn write_images(
+        self: Box<Self>,
+        blocks: Vec<BlockId>,
+        out: &mut ImageWriter<'_>,
+    ) -> Result<()> {
+        let first = self.first_group;
+        self.table.drain_blocks(blocks, |block, entries| {
+            out.image(block, first + block.group, entries, append_entry)
         })
     }
+}
+
+fn append_entry<K: Key, S: Data>(
+    (key, stored): &(K, S),
+    bytes: &mut Vec<u8>,
+) -> Result<(), postcard::Error> {
+    key.encode(bytes);
+    snapshot::append(stored, bytes)
 }

@@ -1,19 +1,25 @@
 //! The slow half of a snapshot: writing a frozen view, on any thread, with bounded memory.
 
-use std::{fmt, mem};
+use std::{
+    fmt, mem,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
 use cutwater_barrier::CheckpointId;
 use cutwater_keygroups::KeyGroupRange;
 use serde::Serialize;
 
 use crate::{
-    Error, ErrorKind, NewFile, Result, Store,
-    format::{self, File, MAGIC, Manifest, Section, State},
+    BoxError, Error, ErrorKind, NewFile, Result, Store,
+    format::{self, File, MAGIC, Manifest, Section},
+    images::{Images, writer::ImageWriter},
+    lineage::Lineage,
+    table::BlockId,
 };
 
-/// A file ends with the entry that reaches this size; larger ones would need more memory while
+/// A file ends with the entry, or image of a block, that reaches this size; larger ones would need more memory while
 /// they are written, smaller ones more requests to a store.
-const FILE_BYTES: usize = 4 << 20;
+pub(crate) const FILE_BYTES: usize = 4 << 20;
 
 /// A frozen view of one operator subtask's keyed state, still to be written.
 ///
@@ -22,12 +28,45 @@ const FILE_BYTES: usize = 4 << 20;
 pub struct SnapshotTask {
     pub(crate) manifest: Manifest,
     pub(crate) states: Vec<Box<dyn Frozen>>,
+    pub(crate) form: Form,
+}
+
+/// What a snapshot is written as.
+pub(crate) enum Form {
+    /// Sections by state and key group.
+    Canonical,
+    /// Images of the blocks that have changed since the base.
+    Images {
+        base: Option<Arc<Images>>,
+        history: History,
+    },
+}
+
+/// The snapshots in images of one registry, shared with those that write them.
+#[derive(Clone, Default)]
+pub(crate) struct History(Arc<Mutex<Lineage<Arc<Images>>>>);
+
+impl History {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Lineage<Arc<Images>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// The frozen entries of one state.
 pub(crate) trait Frozen: Send {
+    /// The epoch of the table that ended with this.
+    fn epoch(&self) -> u64;
+
     /// Writes all entries, by rising key group.
     fn write(self: Box<Self>, out: &mut Writer<'_>) -> Result<()>;
+
+    /// The blocks that have changed since the base.
+    fn wanted(&self) -> Vec<BlockId>;
+
+    /// Writes the images of these blocks; of those that are not wanted, only if the task is not changing
+    /// them at the moment.
+    fn write_images(self: Box<Self>, blocks: Vec<BlockId>, out: &mut ImageWriter<'_>)
+    -> Result<()>;
 }
 
 /// A snapshot that has been written.
@@ -55,9 +94,30 @@ impl SnapshotTask {
     ///
     /// # Errors
     ///
-    /// [`Io`](ErrorKind::Io) with the error of `store` as source; the files stored so far are then of no use. [`Invalid`](ErrorKind::Invalid) if a
-    /// value refuses to be serialised.
+    /// [`Io`](ErrorKind::Io) with the error of `store` as source; the files stored so far are then of no use.
+    /// [`Outdated`](ErrorKind::Outdated) if a file that was to be reused is not there any more.
+    /// [`Invalid`](ErrorKind::Invalid) if a value refuses to be serialised.
     pub fn run(self, store: &mut dyn Store) -> Result<Snapshot> {
+        match self.form {
+            Form::Canonical => self.run_canonical(store),
+            Form::Images { base, history } => {
+                let checkpoint = CheckpointId::new(self.manifest.checkpoint);
+                let base = base.map_or_else(Images::default, |base| (*base).clone());
+                let written = ImageWriter::new(self.manifest, base, store).run(self.states);
+                if written
+                    .as_ref()
+                    .is_err_and(|e| e.kind() == ErrorKind::Outdated)
+                {
+                    history.lock().lost();
+                }
+                let (snapshot, images) = written?;
+                history.lock().written(checkpoint, Arc::new(images));
+                Ok(snapshot)
+            }
+        }
+    }
+
+    fn run_canonical(self, store: &mut dyn Store) -> Result<Snapshot> {
         let mut writer = Writer::new(self.manifest, store);
         for (number, state) in self.states.into_iter().enumerate() {
             writer.state = number;
@@ -113,7 +173,8 @@ impl<'a> Writer<'a> {
             if written == 0 {
                 self.start_section(group);
             }
-            encode(entry, &mut self.bytes).map_err(|e| self.not_serialisable(e))?;
+            encode(entry, &mut self.bytes)
+                .map_err(|e| not_serialisable(&self.manifest, self.state, e))?;
             written += 1;
             if self.bytes.len() >= FILE_BYTES {
                 self.add_to_section(mem::take(&mut written));
@@ -171,11 +232,8 @@ impl<'a> Writer<'a> {
             length: self.bytes.len() as u64,
         });
         let bytes = mem::take(&mut self.bytes);
-        let stored = self.store.store(NewFile::new(name.clone(), bytes));
-        stored.map_err(|e| {
-            let message = format!("operator `{}`: storing `{name}`", self.manifest.uid);
-            Error::new(ErrorKind::Io, message).with_source(e)
-        })
+        let file = NewFile::new(name.clone(), bytes);
+        stored(&self.manifest, &name, self.store.store(file))
     }
 
     fn finish(mut self) -> Result<Snapshot> {
@@ -191,15 +249,25 @@ impl<'a> Writer<'a> {
             bytes_full: bytes,
         })
     }
+}
 
-    fn not_serialisable(&self, error: postcard::Error) -> Error {
-        let State { name, .. } = &self.manifest.states[self.state];
-        let message = format!(
-            "operator `{}`, state `{name}`: a value refuses to be serialised",
-            self.manifest.uid
-        );
-        Error::new(ErrorKind::Invalid, message).with_source(error)
-    }
+/// The outcome of storing or reusing the file `name`.
+pub(crate) fn stored<T>(
+    manifest: &Manifest,
+    name: &str,
+    outcome: Result<T, BoxError>,
+) -> Result<T> {
+    outcome.map_err(|e| {
+        let message = format!("operator `{}`: storing `{name}`", manifest.uid);
+        Error::new(ErrorKind::Io, message).with_source(e)
+    })
+}
+
+/// A value of the state of this number cannot be written.
+pub(crate) fn not_serialisable(manifest: &Manifest, state: usize, error: postcard::Error) -> Error {
+    let (uid, name) = (&manifest.uid, &manifest.states[state].name);
+    let message = format!("operator `{uid}`, state `{name}`: a value refuses to be serialised");
+    Error::new(ErrorKind::Invalid, message).with_source(error)
 }
 
 /// Appends `value` as postcard.
