@@ -3,10 +3,9 @@
 //! ```text
 //!   gate ─ batch ───▶ port ─▶ chain ─▶ exchanges, sinks
 //!        ─ barrier ─▶ aligner ─ Forward ─────▶ barrier into the exchanges
-//!                             ─ Snapshot ────▶ every operator fixes its view
-//!                                              and begin their way into the store
-//!                             ─ Capture ─────▶ records that the barrier overtook are saved
-//!                             ─ Acknowledge ─▶ and follow there
+//!                             ─ Snapshot ────▶ every operator fixes its view; an upload begins
+//!                             ─ Capture ─────▶ records that the barrier overtook are encoded
+//!                             ─ Acknowledge ─▶ the upload gets them, and reports when it is done
 //!        ─ control ─▶ triggers, notices, splits
 //! ```
 //!
