@@ -36,7 +36,7 @@
 //!     let mut states = KeyedStates::<String>::restore("balances", groups, max, [old])?;
 //!     let balance = states.value::<i64>("balance")?;
 //!     assert!(states.undeclared().is_empty());
-//!     found.extend(states[balance].iter().map(|(key, value)| (key.clone(), *value)));
+//!     states[balance].for_each(|key, value| found.push((key.clone(), *value)))?;
 //! }
 //! assert_eq!(found, [(alice, 900)]);
 //! # Ok::<(), cutwater_state::Error>(())
@@ -62,9 +62,11 @@
 //! If a closure given to an `update` panics, what it has left in the slot stays, and the states remain usable.
 #![warn(clippy::cast_possible_truncation, clippy::unwrap_used)] // here, not in [workspace.lints]: tests may
 
+mod backend;
 mod data;
 mod declare;
 mod descriptor;
+mod encoded;
 mod error;
 mod format;
 mod handle;
@@ -83,9 +85,11 @@ mod table;
 pub mod testkit;
 mod value;
 
+pub use backend::Backend;
 pub use data::Data;
 pub use declare::Declare;
 pub use descriptor::Descriptor;
+pub use encoded::{ByteBackend, EachRow, Ingest, OldRows, Rows, RowsCheckpoint, RowsFile};
 pub use error::{BoxError, Error, ErrorKind, Result};
 pub use handle::Handle;
 pub use key::Keyed;

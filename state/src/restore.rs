@@ -64,6 +64,16 @@ impl Restored {
     }
 }
 
+impl Restored {
+    pub(crate) fn manifest(&self) -> &[u8] {
+        &self.manifest
+    }
+
+    pub(crate) fn files(&self) -> Arc<dyn ReadFiles> {
+        Arc::clone(&self.files)
+    }
+}
+
 impl fmt::Debug for Restored {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Restored").finish_non_exhaustive()
@@ -85,7 +95,7 @@ impl Old {
     ) -> Result<Option<Self>> {
         let what = format!("operator `{}`: a snapshot's manifest", expected.uid);
         let manifest: Manifest = format::unsealed(MAGIC, &restored.manifest, &what)?;
-        expected.check(&manifest)?;
+        expected.check(&manifest.uid, manifest.max_parallelism, &manifest.grouping)?;
         let overlaps = overlap(manifest.groups, (groups.start(), groups.end()));
         Ok(overlaps.then_some(Self {
             manifest,
@@ -93,8 +103,8 @@ impl Old {
         }))
     }
 
-    pub(crate) fn overlaps(&self, other: &Self) -> bool {
-        overlap(self.manifest.groups, other.manifest.groups)
+    pub(crate) fn groups(&self) -> KeyGroupRange {
+        KeyGroupRange::new(self.manifest.groups.0, self.manifest.groups.1)
     }
 
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
@@ -102,12 +112,12 @@ impl Old {
     }
 
     /// Loads the sections of the state at `place` that lie in its groups into `state`.
-    pub(crate) fn load(
+    pub(crate) fn load<K>(
         &self,
         place: &Place,
         kind: Kind,
         schema: &str,
-        state: &mut dyn AnyTable,
+        state: &mut dyn AnyTable<K>,
     ) -> Result<()> {
         let name = place.state();
         let Some(found) = self.manifest.states.iter().find(|found| found.name == name) else {
@@ -123,7 +133,12 @@ impl Old {
         Ok(())
     }
 
-    fn load_run(&self, place: &Place, run: &[&Section], state: &mut dyn AnyTable) -> Result<()> {
+    fn load_run<K>(
+        &self,
+        place: &Place,
+        run: &[&Section],
+        state: &mut dyn AnyTable<K>,
+    ) -> Result<()> {
         let (first, last) = (run[0], run[run.len() - 1]);
         let file = self.manifest.files.get(first.file as usize);
         let file = &file
@@ -169,6 +184,7 @@ impl Old {
                     "{place}: the keys in `{file}` are of type `{stored}`, not of the one given now"
                 ),
             ),
+            Unreadable::NotKept(error) => error,
             Unreadable::Value(e) => place
                 .corrupt(
                     file,
@@ -189,6 +205,8 @@ pub(crate) enum Unreadable {
     /// The key does not decode, or its hash is not of the group it stands in.
     Key,
     Value(postcard::Error),
+    /// It was read, and then could not be kept.
+    NotKept(Error),
 }
 
 /// What an operator's snapshots must agree with.
@@ -199,33 +217,29 @@ pub(crate) struct Expected<'a> {
 }
 
 impl Expected<'_> {
-    fn check(&self, found: &Manifest) -> Result<()> {
-        let uid = self.uid;
+    pub(crate) fn check(&self, uid: &str, max_parallelism: u16, grouping: &str) -> Result<()> {
+        let expected = self.uid;
         let differs = |what: &str, found: &dyn fmt::Display, now: &dyn fmt::Display| {
             let message = format!(
-                "operator `{uid}`: the snapshot was taken with {what} {found}, and now it is {now}; \
+                "operator `{expected}`: the snapshot was taken with {what} {found}, and now it is {now}; \
                  restore with the former"
             );
             Err(Error::new(ErrorKind::Incompatible, message))
         };
-        if found.uid != uid {
-            return differs("the operator uid", &found.uid, &uid);
+        if uid != expected {
+            return differs("the operator uid", &uid, &expected);
         }
-        if found.max_parallelism != self.max_parallelism {
-            return differs(
-                "max parallelism",
-                &found.max_parallelism,
-                &self.max_parallelism,
-            );
+        if max_parallelism != self.max_parallelism {
+            return differs("max parallelism", &max_parallelism, &self.max_parallelism);
         }
-        if found.grouping != self.grouping {
-            return differs("the key grouping", &found.grouping, &self.grouping);
+        if grouping != self.grouping {
+            return differs("the key grouping", &grouping, &self.grouping);
         }
         Ok(())
     }
 }
 
-fn check_same(place: &Place, found: &State, kind: Kind, schema: &str) -> Result<()> {
+pub(crate) fn check_same(place: &Place, found: &State, kind: Kind, schema: &str) -> Result<()> {
     if found.kind == kind && found.schema == schema {
         return Ok(());
     }

@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use crate::{
     BoxError, Error, ErrorKind, Result,
+    encoded::RowsTask,
     format::{self, File, MAGIC, Manifest, Section, State},
 };
 
@@ -19,9 +20,17 @@ const FILE_BYTES: usize = 4 << 20;
 ///
 /// It may be run on any thread, at any later time, several of them at once; what the task does in
 /// the meantime is not visible here. Dropping it cancels the snapshot and costs nothing else.
-pub struct SnapshotTask {
-    pub(crate) manifest: Manifest,
-    pub(crate) states: Vec<Box<dyn Frozen>>,
+pub struct SnapshotTask(Work);
+
+/// What is frozen.
+enum Work {
+    /// All entries.
+    Sections {
+        manifest: Manifest,
+        states: Vec<Box<dyn Frozen>>,
+    },
+    /// What is not in the byte backend yet.
+    Rows(RowsTask),
 }
 
 /// The frozen entries of one state.
@@ -61,6 +70,14 @@ pub struct Snapshot {
 }
 
 impl SnapshotTask {
+    pub(crate) fn of_entries(manifest: Manifest, states: Vec<Box<dyn Frozen>>) -> Self {
+        Self(Work::Sections { manifest, states })
+    }
+
+    pub(crate) fn of_rows(task: RowsTask) -> Self {
+        Self(Work::Rows(task))
+    }
+
     /// Writes the snapshot: calls `store` with one file after the other and returns what refers to
     /// them. Needs memory for one file.
     ///
@@ -69,8 +86,12 @@ impl SnapshotTask {
     /// [`Io`](ErrorKind::Io) with the error of `store` as source; the files stored so far are then of no use. [`Invalid`](ErrorKind::Invalid) if a
     /// value refuses to be serialised.
     pub fn run(self, store: &mut dyn FnMut(NewFile) -> Result<(), BoxError>) -> Result<Snapshot> {
-        let mut writer = Writer::new(self.manifest, store);
-        for (number, state) in self.states.into_iter().enumerate() {
+        let (manifest, states) = match self.0 {
+            Work::Rows(task) => return task.run(store),
+            Work::Sections { manifest, states } => (manifest, states),
+        };
+        let mut writer = Writer::new(manifest, store);
+        for (number, state) in states.into_iter().enumerate() {
             writer.state = number;
             state.write(&mut writer)?;
             writer.finish_section();
@@ -81,10 +102,13 @@ impl SnapshotTask {
 
 impl fmt::Debug for SnapshotTask {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names = self.manifest.states.iter().map(|state| &state.name);
+        let (checkpoint, form) = match &self.0 {
+            Work::Sections { manifest, .. } => (manifest.checkpoint, "entries"),
+            Work::Rows(RowsTask { manifest, .. }) => (manifest.checkpoint, "rows"),
+        };
         f.debug_struct("SnapshotTask")
-            .field("checkpoint", &self.manifest.checkpoint)
-            .field("states", &names.collect::<Vec<_>>())
+            .field("checkpoint", &checkpoint)
+            .field("of", &form)
             .finish_non_exhaustive()
     }
 }

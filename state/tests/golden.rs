@@ -7,7 +7,7 @@ mod common;
 
 use std::{collections::BTreeMap, env, fs, path::PathBuf};
 
-use common::{MAX, Stored, all};
+use common::{MAX, Stored, all, entries};
 use cutwater_barrier::CheckpointId;
 use cutwater_keygroups::KeyGroupRange;
 use cutwater_state::{Keyed, KeyedStates, OperatorStates, Restored, Result};
@@ -70,9 +70,9 @@ fn keyed_state_of_version_1_decodes() -> Result<()> {
         let list = states.list::<u16>("recent")?;
         let map = states.map::<String, bool>("seen")?;
         assert_eq!(states.undeclared(), ["empty"]);
-        for (key, restored) in states[value].iter() {
-            let keyed = Keyed::new(key);
-            assert_eq!(*restored, totals(*key));
+        for (key, restored) in entries(&mut states[value]) {
+            let keyed = Keyed::new(&key);
+            assert_eq!(restored, totals(key));
             assert!(states[list].get(keyed)?.eq(&[0, 1, 2]));
             assert_eq!(states[map].get(keyed, "a")?, Some(&true));
             found += 1;
