@@ -1,24 +1,28 @@
 //! What the aligner costs: next to nothing while idle, little per barrier.
 //!
 //! `idle` is the loop that a driver really has: over four bounded `std::sync::mpsc` channels in turn, one
-//! batch of 64 records or a single record at a time, once bare and once asking `is_blocked` before and
-//! `is_recording` after each read; one barrier ends each channel. Both loops have one source.
+//! batch of 64 records or a single record at a time, once bare and once asking for the `reading` before
+//! each read; one barrier ends each channel. Both loops have one source.
 //!
 //! As the promise is 2 %, which is less than two separate measurements differ, the ratio is taken
 //! pairwise: both loops in turn, many times, and the median of the ratios. What the aligner adds to a
-//! read are two compares, a fraction of a nanosecond. The single record is the worst case there is: the
-//! channel was filled before, so that nobody else touches it, and the record is not processed.
+//! read are two compares, of a counter before it and of the answer after it: a fraction of a nanosecond.
+//!
+//! *Fed* channels are filled by another thread meanwhile, as those of a task are. *Full* ones were
+//! filled before, so that nobody else touches them: with single records, of which nothing is made, the
+//! worst case there is.
 //!
 //! `checkpoint` is one checkpoint over n channels: each barrier handled, each effect polled.
 
 use std::{
     hint::black_box,
-    sync::mpsc::{self, Receiver},
+    sync::mpsc::{self, Receiver, SyncSender},
+    thread,
     time::{Duration, Instant},
 };
 
 use criterion::{BenchmarkId, Criterion, Throughput};
-use cutwater_barrier::align::{Channel, Event};
+use cutwater_barrier::align::{Channel, Event, Reading};
 use cutwater_barrier::{Aligner, Barrier, CheckpointId, Mode, Time};
 
 const CHANNELS: usize = 4;
@@ -35,7 +39,7 @@ enum Item<D> {
 }
 
 /// What a channel carries: records one by one, or in batches.
-trait Data: Sized {
+trait Data: Send + Sized {
     /// An item whose first record is `first`.
     fn new(first: u64) -> Self;
     /// What the task does with it. Not inlined, as an operator would not be.
@@ -79,17 +83,26 @@ impl Data for Vec<u64> {
     }
 }
 
-fn filled<D: Data>() -> Vec<Receiver<Item<D>>> {
-    let barrier = Barrier::checkpoint(CheckpointId::new(1), Time::ZERO);
-    let channel = |_| {
-        let (sender, receiver) = mpsc::sync_channel(ITEMS as usize + 1);
-        let data = (0..ITEMS).map(|first| Item::Data(D::new(first)));
-        for item in data.chain([Item::Barrier(barrier)]) {
-            sender.send(item).expect("the receiver is here");
+/// Who fills the channels.
+#[derive(Clone, Copy)]
+enum Feed {
+    /// Nobody any more.
+    Before,
+    /// Another thread.
+    Meanwhile,
+}
+
+fn fill<D: Data>(channels: &[SyncSender<Item<D>>]) {
+    let send_all = |item: &dyn Fn() -> Item<D>| {
+        for channel in channels {
+            channel.send(item()).expect("the receiver is here");
         }
-        receiver
     };
-    (0..CHANNELS).map(channel).collect()
+    for first in 0..ITEMS {
+        send_all(&|| Item::Data(D::new(first)));
+    }
+    let barrier = Barrier::checkpoint(CheckpointId::new(1), Time::ZERO);
+    send_all(&|| Item::Barrier(barrier));
 }
 
 /// Ends when all channels have. Without checkpoints it drops the barriers.
@@ -103,16 +116,21 @@ fn read_all<const CHECKPOINTS: bool, D: Data>(channels: &[Receiver<Item<D>>]) ->
         open = false;
         for (index, items) in channels.iter().enumerate() {
             let channel = Channel(index);
-            if CHECKPOINTS && aligner.is_blocked(channel) {
+            let reading = if CHECKPOINTS {
+                aligner.reading(channel)
+            } else {
+                Reading::Free
+            };
+            if reading == Reading::Blocked {
                 continue;
             }
-            let Ok(item) = items.try_recv() else {
+            let Ok(item) = items.recv() else {
                 continue;
             };
             open = true;
             match item {
                 Item::Data(data) => {
-                    if CHECKPOINTS && aligner.is_recording(channel) {
+                    if reading == Reading::Recorded {
                         data.save(&mut saved);
                     }
                     sum = sum.wrapping_add(data.sum(channel));
@@ -151,22 +169,40 @@ fn at_depth<R>(depth: usize, run: &dyn Fn() -> R) -> R {
     result
 }
 
+type Loop<D> = fn(&[Receiver<Item<D>>]) -> u64;
+
 #[expect(clippy::disallowed_methods, reason = "a bench measures time")]
-#[expect(clippy::print_stdout, reason = "a bench reports its figures")]
-fn idle<D: Data>(name: &str) {
-    let time = |run: fn(&[Receiver<Item<D>>]) -> u64, depth| {
-        let channels = filled();
+fn time<D: Data>(read: Loop<D>, feed: Feed, depth: usize) -> Duration {
+    // Room for everything, so that the feeder never waits.
+    let channels = (0..CHANNELS).map(|_| mpsc::sync_channel(ITEMS as usize + 1));
+    let (senders, receivers): (Vec<_>, Vec<_>) = channels.unzip();
+    let read = || {
         at_depth(depth, &|| {
             let start = Instant::now();
-            black_box(run(&channels));
+            black_box(read(&receivers));
             start.elapsed()
         })
     };
+    match feed {
+        Feed::Before => {
+            fill(&senders);
+            drop(senders);
+            read()
+        }
+        Feed::Meanwhile => thread::scope(|scope| {
+            scope.spawn(move || fill(&senders));
+            read()
+        }),
+    }
+}
+
+#[expect(clippy::print_stdout, reason = "a bench reports its figures")]
+fn idle<D: Data>(name: &str, feed: Feed) {
     let mut ratios = Vec::with_capacity(PAIRS);
     let mut fastest = (Duration::MAX, Duration::MAX);
     for pair in 0..PAIRS {
-        let with = || time(read_all::<true, D>, pair % DEPTHS);
-        let without = || time(read_all::<false, D>, pair % DEPTHS);
+        let with = || time(read_all::<true, D>, feed, pair % DEPTHS);
+        let without = || time(read_all::<false, D>, feed, pair % DEPTHS);
         // Who goes first changes, since the first pays for cold caches.
         let (with, without) = if pair % 2 == 0 {
             let with = with();
@@ -223,8 +259,9 @@ fn main() {
         .measurement_time(Duration::from_secs(1))
         .warm_up_time(Duration::from_millis(300))
         .configure_from_args();
-    idle::<u64>("single records");
-    idle::<Vec<u64>>("batches");
+    idle::<u64>("full channels of single records", Feed::Before);
+    idle::<Vec<u64>>("full channels of batches", Feed::Before);
+    idle::<u64>("fed channels of single records", Feed::Meanwhile);
     checkpoint(&mut criterion);
     criterion.final_summary();
 }

@@ -22,7 +22,7 @@
 //! # A task
 //!
 //! ```
-//! use cutwater_barrier::align::{Aligner, Channel, Effect, Event};
+//! use cutwater_barrier::align::{Aligner, Channel, Effect, Event, Reading};
 //! use cutwater_barrier::{Barrier, CheckpointId, Time};
 //!
 //! let mut aligner = Aligner::new(2);
@@ -30,7 +30,7 @@
 //!
 //! aligner.handle(Time::from_millis(3), Event::Barrier { channel: Channel(0), barrier })?;
 //! assert_eq!(aligner.poll(), None);
-//! assert!(aligner.is_blocked(Channel(0)), "its next records belong to checkpoint 8");
+//! assert_eq!(aligner.reading(Channel(0)), Reading::Blocked, "its next records belong to checkpoint 8");
 //!
 //! aligner.handle(Time::from_millis(5), Event::Barrier { channel: Channel(1), barrier })?;
 //! assert_eq!(aligner.poll(), Some(Effect::Forward(barrier)));

@@ -11,7 +11,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use cutwater_barrier::align::{Channel, Effect, Event};
+use cutwater_barrier::align::{Channel, Effect, Event, Reading};
 use cutwater_barrier::{Aligner, Barrier, CheckpointId, Time, Tracker};
 
 #[derive(Clone, Copy)]
@@ -39,7 +39,7 @@ type Balances = BTreeMap<&'static str, i64>;
 fn exactly_once_snapshots_950_and_280_and_recovers_to_the_same_totals() {
     let mut aligner = Aligner::new(2);
     let snapshot = run(|step| match step {
-        Step::IsBlocked(channel) => Answer::Blocked(aligner.is_blocked(channel)),
+        Step::Ask(channel) => Answer::Reading(aligner.reading(channel)),
         Step::Handle(event) => {
             aligner.handle(Time::ZERO, event).unwrap();
             Answer::Effects(std::iter::from_fn(|| aligner.poll()).collect())
@@ -57,7 +57,7 @@ fn exactly_once_snapshots_950_and_280_and_recovers_to_the_same_totals() {
 fn at_least_once_snapshots_1050_and_recovers_to_1150() {
     let mut tracker = Tracker::new(2);
     let snapshot = run(|step| match step {
-        Step::IsBlocked(channel) => Answer::Blocked(tracker.is_blocked(channel)),
+        Step::Ask(channel) => Answer::Reading(tracker.reading(channel)),
         Step::Handle(event) => {
             tracker.handle(Time::ZERO, event).unwrap();
             Answer::Effects(std::iter::from_fn(|| tracker.poll()).collect())
@@ -71,12 +71,12 @@ fn at_least_once_snapshots_1050_and_recovers_to_1150() {
 }
 
 enum Step {
-    IsBlocked(Channel),
+    Ask(Channel),
     Handle(Event),
 }
 
 enum Answer {
-    Blocked(bool),
+    Reading(Reading),
     Effects(Vec<Effect>),
 }
 
@@ -88,7 +88,7 @@ fn run(mut machine: impl FnMut(Step) -> Answer) -> Balances {
     while channels.iter().any(|channel| !channel.is_empty()) {
         for (index, items) in channels.iter_mut().enumerate() {
             let channel = Channel(index);
-            while matches!(machine(Step::IsBlocked(channel)), Answer::Blocked(false)) {
+            while matches!(machine(Step::Ask(channel)), Answer::Reading(Reading::Free)) {
                 let event = match items.pop_front() {
                     None => break,
                     Some(Item::Record(_, account, amount)) => {

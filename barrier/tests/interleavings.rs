@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cutwater_barrier::align::{Channel, Effect, Event, Input};
+use cutwater_barrier::align::{Channel, Effect, Event, Input, Reading};
 use cutwater_barrier::coordinate::{
     self, Attempt, Config, Decline, NotDurable, Plan, Request, RequestId, TaskId,
 };
@@ -121,7 +121,7 @@ fn explore(channels: &[&[Item]], notices: &[u64]) -> Vec<Run> {
         for index in 0..channels.len() {
             let item = channels[index].get(run.read[index]);
             if let Some(&item) = item
-                && !run.aligner.is_blocked(Channel(index))
+                && run.aligner.reading(Channel(index)) != Reading::Blocked
             {
                 is_end = false;
                 let mut next = run.clone();

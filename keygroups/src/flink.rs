@@ -38,6 +38,10 @@ impl<T: Key + JavaHash> Key for Flink<T> {
     fn decode(bytes: &mut &[u8]) -> Result<Self, DecodeError> {
         T::decode(bytes).map(Self)
     }
+
+    fn schema() -> String {
+        T::schema()
+    }
 }
 
 /// What `hashCode` of the corresponding Java object returns.

@@ -18,11 +18,11 @@ mod bytes;
 mod compound;
 mod number;
 
-use alloc::vec::Vec;
+use alloc::{string::String, vec::Vec};
 use core::fmt;
 
 #[doc(hidden)]
-pub use self::compound::__grouping_of;
+pub use self::compound::{__grouping_of, __schema, __schema_of};
 use crate::{Grouping, KeyHash};
 
 /// A key: equal keys have equal hashes on every platform, in every process, in every release.
@@ -50,6 +50,10 @@ pub trait Key: Clone + Eq + Ord + Send + Sync + fmt::Debug + 'static {
     ///
     /// If the front of `bytes` is not what [`encode`](Self::encode) wrote.
     fn decode(bytes: &mut &[u8]) -> Result<Self, DecodeError>;
+
+    /// What the encoding looks like, such as `(string, u64)`: equal for two types exactly when either
+    /// decodes what the other encoded, to mean the same. Recorded in snapshots and compared on restore.
+    fn schema() -> String;
 }
 
 /// How bytes fail to be an encoded key.

@@ -57,7 +57,7 @@ mod range;
 mod rescale;
 
 #[doc(hidden)]
-pub use alloc::vec::Vec as __Vec; // for `key!`, whose user may be no_std
+pub use alloc::{string::String as __String, vec::Vec as __Vec}; // for `key!`, whose user may be no_std
 
 pub use agreement::{Claim, MaxParallelismConflict, MaxParallelismOf, Origin};
 pub use assignment::{Assignment, AssignmentError, owner_of, range_of};
@@ -66,7 +66,7 @@ pub use group::{KeyGroup, MaxParallelism};
 pub use grouping::Grouping;
 pub use hash::KeyHash;
 #[doc(hidden)]
-pub use key::__grouping_of;
+pub use key::{__grouping_of, __schema, __schema_of};
 pub use key::{DecodeError, Key};
 pub use partition::{GroupOffsets, partition_by_group};
 pub use range::{KeyGroupRange, KeyGroupSet, WrongGroup};

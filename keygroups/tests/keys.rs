@@ -281,3 +281,24 @@ fn a_grouping_is_found_by_its_id() {
     }
     assert_eq!(Grouping::from_id("md5"), None);
 }
+
+/// A newtype is what is in it, a struct the tuple of its fields, and Flink's grouping is recorded apart.
+#[test]
+fn a_schema_says_what_is_encoded() {
+    assert_eq!(u64::schema(), "u64");
+    assert_eq!(Arc::<str>::schema(), "string");
+    assert_eq!(<Vec<u8>>::schema(), "bytes");
+    assert_eq!(<[u8; 3]>::schema(), "[u8; 3]");
+    assert_eq!(TailNumber::schema(), String::schema());
+    assert_eq!(Account::schema(), "i64");
+    assert_eq!(Leg::schema(), "(string, string, i32)");
+    assert_eq!(<(TailNumber, (i8, bool))>::schema(), "(string, (i8, bool))");
+    assert_eq!(<()>::schema(), "()");
+}
+
+/// The key of a job that has one key.
+#[test]
+fn the_empty_key_is_a_key() {
+    check([()]);
+    assert_eq!(().key_hash(), KeyHash::of_bytes(&[]));
+}

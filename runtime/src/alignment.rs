@@ -2,7 +2,7 @@
 
 use cutwater_barrier::{
     Time,
-    align::{AlignError, Aligner, Channel, Effect, Event, Input, Tracker},
+    align::{AlignError, Aligner, Channel, Effect, Event, Input, Reading, Tracker},
 };
 
 use crate::Guarantee;
@@ -20,21 +20,12 @@ impl Alignment {
         }
     }
 
-    /// Whether the channel must not be read for now.
+    /// How the channel is to be read.
     #[inline]
-    pub(crate) fn is_blocked(&self, channel: usize) -> bool {
+    pub(crate) fn reading(&self, channel: usize) -> Reading {
         match self {
-            Self::ExactlyOnce(aligner) => aligner.is_blocked(Channel(channel)),
-            Self::AtLeastOnce(_) => false,
-        }
-    }
-
-    /// Whether what is read from the channel also belongs to the checkpoint in progress.
-    #[inline]
-    pub(crate) fn is_recording(&self, channel: usize) -> bool {
-        match self {
-            Self::ExactlyOnce(aligner) => aligner.is_recording(Channel(channel)),
-            Self::AtLeastOnce(_) => false,
+            Self::ExactlyOnce(aligner) => aligner.reading(Channel(channel)),
+            Self::AtLeastOnce(tracker) => tracker.reading(Channel(channel)),
         }
     }
 

@@ -20,7 +20,7 @@ use std::{
 
 use cutwater_barrier::{
     Barrier, CheckpointId, Mode,
-    align::{AbortReason, Channel, Effect, Event},
+    align::{AbortReason, Channel, Effect, Event, Reading},
     coordinate::{Decline, TaskId},
     stats::TaskStats,
 };
@@ -139,9 +139,9 @@ impl Running {
                 (None, true) => Wanted::All,
             };
             let alignment = &self.alignment;
-            let received = self
-                .gate
-                .poll(wanted, |channel| alignment.is_blocked(channel))?;
+            let received = self.gate.poll(wanted, |channel| {
+                alignment.reading(channel) == Reading::Blocked
+            })?;
             match received {
                 Some(Received::Control(control)) => {
                     if let Next::End(last) = self.control(control)? {
@@ -178,7 +178,7 @@ impl Running {
             until,
             || clock.instant(),
             wanted,
-            |channel| alignment.is_blocked(channel),
+            |channel| alignment.reading(channel) == Reading::Blocked,
         )?;
         if let Some(debloat) = &mut self.debloat
             && wanted == Wanted::All
@@ -242,7 +242,7 @@ impl Running {
             return Ok(());
         };
         let mut recorded = Vec::new();
-        let is_recorded = self.alignment.is_recording(channel);
+        let is_recorded = self.alignment.reading(channel) == Reading::Recorded;
         let most = self.step_size();
         let port = &mut self.ports[self.channels[channel].port];
         if self.last.is_some() {
@@ -400,7 +400,7 @@ impl Running {
                     self.uploads.start(part, stats);
                 }
                 Effect::Abort { checkpoint, reason } => self.abort(checkpoint, reason),
-                Effect::Resume => {} // The gate asks `is_blocked` anew for each item.
+                Effect::Resume => {} // The gate asks anew for each item.
             }
         }
         Ok(())

@@ -15,7 +15,11 @@ mod watched;
 
 use std::collections::{BTreeMap, VecDeque};
 
-use cutwater_barrier::{CheckpointId, align::Channel, stats::TaskStats};
+use cutwater_barrier::{
+    CheckpointId,
+    align::{Channel, Reading},
+    stats::TaskStats,
+};
 use cutwater_sink_2pc::{Unsettled, Writer};
 
 use self::align::Capture;
@@ -267,10 +271,9 @@ impl Task {
     /// Reads one item of any channel that may be read.
     fn read(&mut self, at: &mut Surroundings<'_>) -> bool {
         // What is held back for the cut does not count: the cut may wait for what is outside.
-        let inside =
-            self.inputs.iter().enumerate().filter(|(index, input)| {
-                input.feedback && !self.machine.is_blocked(Channel(*index))
-            });
+        let is_blocked = |index| self.machine.reading(Channel(index)) == Reading::Blocked;
+        let inside = self.inputs.iter().enumerate();
+        let inside = inside.filter(|(index, input)| input.feedback && !is_blocked(*index));
         let inside: usize = inside.map(|(_, input)| at.lanes[input.lane].len()).sum();
         let count = self.inputs.len();
         let first = at.env.random.index(count);
@@ -279,7 +282,7 @@ impl Task {
             .find(|&index| {
                 let input = &self.inputs[index];
                 at.lanes[input.lane].front().is_some()
-                    && !self.machine.is_blocked(Channel(index))
+                    && !is_blocked(index)
                     && (input.feedback || inside < LOOP_MAX)
             });
         let Some(index) = readable else { return false };

@@ -5,8 +5,8 @@ use std::marker::PhantomData;
 use cutwater_keygroups::Key;
 
 use crate::{
-    Data, Descriptor, Handle, KeyedStates, ListState, MapState, Result, Schema, ValueState,
-    format::Kind,
+    Aggregate, AggregatingState, Data, Descriptor, Handle, KeyedStates, ListState, MapState,
+    Reduce, ReducingState, Result, Timers, ValueState,
 };
 
 /// Declares states with namespaces: each access names one, `keyed.at(namespace)`, and what stands under
@@ -32,14 +32,9 @@ impl<'a, K: Key, N: Key> Declare<'a, K, N> {
     /// As for [`KeyedStates::value`].
     pub fn value<V: Data>(
         self,
-        descriptor: impl Into<Descriptor>,
+        descriptor: impl Into<Descriptor<V>>,
     ) -> Result<Handle<ValueState<K, V, N>>> {
-        self.states.declare(
-            descriptor.into(),
-            Kind::Value,
-            Schema::of::<V>,
-            ValueState::new,
-        )
+        self.states.declare(descriptor.into(), ValueState::new)
     }
 
     /// Declares a list state.
@@ -49,14 +44,9 @@ impl<'a, K: Key, N: Key> Declare<'a, K, N> {
     /// As for [`KeyedStates::value`].
     pub fn list<T: Data>(
         self,
-        descriptor: impl Into<Descriptor>,
+        descriptor: impl Into<Descriptor<T>>,
     ) -> Result<Handle<ListState<K, T, N>>> {
-        self.states.declare(
-            descriptor.into(),
-            Kind::List,
-            Schema::of::<T>,
-            ListState::new,
-        )
+        self.states.declare(descriptor.into(), ListState::new)
     }
 
     /// Declares a map state.
@@ -66,13 +56,45 @@ impl<'a, K: Key, N: Key> Declare<'a, K, N> {
     /// As for [`KeyedStates::value`].
     pub fn map<M: Data + Ord, V: Data>(
         self,
-        descriptor: impl Into<Descriptor>,
+        descriptor: impl Into<Descriptor<(M, V)>>,
     ) -> Result<Handle<MapState<K, M, V, N>>> {
-        self.states.declare(
-            descriptor.into(),
-            Kind::Map,
-            Schema::of::<(M, V)>,
-            MapState::new,
-        )
+        self.states.declare(descriptor.into(), MapState::new)
+    }
+
+    /// Declares a reducing state.
+    ///
+    /// # Errors
+    ///
+    /// As for [`KeyedStates::value`].
+    pub fn reducing<V: Data>(
+        self,
+        descriptor: impl Into<Descriptor<V>>,
+        reduce: Reduce<V>,
+    ) -> Result<Handle<ReducingState<K, V, N>>> {
+        let open = |place| ReducingState::new(place, reduce);
+        self.states.declare(descriptor.into(), open)
+    }
+
+    /// Declares an aggregating state.
+    ///
+    /// # Errors
+    ///
+    /// As for [`KeyedStates::value`].
+    pub fn aggregating<A: Aggregate>(
+        self,
+        descriptor: impl Into<Descriptor<A::Accumulator>>,
+        aggregate: A,
+    ) -> Result<Handle<AggregatingState<K, A, N>>> {
+        let open = |place| AggregatingState::new(place, aggregate);
+        self.states.declare(descriptor.into(), open)
+    }
+
+    /// Declares timers.
+    ///
+    /// # Errors
+    ///
+    /// As for [`KeyedStates::value`].
+    pub fn timers(self, descriptor: impl Into<Descriptor<()>>) -> Result<Handle<Timers<K, N>>> {
+        self.states.declare(descriptor.into(), Timers::new)
     }
 }

@@ -1,23 +1,29 @@
-//! The snapshot format, version 1: what the manifest says and what stands in the files.
+//! The snapshot format, version 2: what the manifest says and what stands in the files.
 //!
 //! ```text
-//! manifest   "CWSTATE" 1 │ postcard(Manifest) │ crc32c of all before, 4 bytes little-endian
-//! file       "CWSTATE" 1 │ section │ section │ …
+//! manifest   "CWSTATE" 2 │ postcard(Manifest) │ crc32c of all before, 4 bytes little-endian
+//! file       "CWSTATE" 2 │ section │ section │ …
 //! section    entries of one state and one key group, back to back
-//! entry      key (`Key::encode`) │ value (postcard; for list and map see their modules)
+//! entry      key, namespace (`Key::encode`) │ value (postcard; for list and map see their modules)
 //! ```
 //!
 //! Sections are listed in the manifest with place, length and checksum, state by state and by
 //! rising group, so that a restore reads the ranges it needs and nothing else. Postcard's own
 //! format is stable since its 1.0. The order of entries in a section is that of the table and
 //! means nothing.
+//!
+//! Version 1 ([`v1`]) is still read.
+
+mod v1;
+
+use std::fmt;
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::{Error, ErrorKind, Result};
 
 /// Starts each manifest and file; the last byte is the version.
-pub(crate) const MAGIC: &[u8; 8] = b"CWSTATE\x01";
+pub(crate) const MAGIC: &[u8; 8] = b"CWSTATE\x02";
 
 /// What the driver keeps in the checkpoint's metadata, opaque to it.
 #[derive(Debug, Deserialize, Serialize)]
@@ -29,6 +35,8 @@ pub(crate) struct Manifest {
     pub(crate) groups: (u16, u16),
     /// How hashes pick groups.
     pub(crate) grouping: String,
+    /// What keys are encoded like (`Key::schema`); empty if it is not known.
+    pub(crate) key: String,
     /// Rust's name for the key type, for messages; not compared, as it may change with the compiler.
     pub(crate) key_type: String,
     pub(crate) files: Vec<File>,
@@ -46,9 +54,30 @@ pub(crate) struct File {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct State {
     pub(crate) name: String,
-    pub(crate) kind: Kind,
-    pub(crate) schema: String,
+    pub(crate) shape: Shape,
     pub(crate) sections: Vec<Section>,
+}
+
+/// What the entries of a state look like.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub(crate) struct Shape {
+    pub(crate) kind: Kind,
+    /// Of the value, or of each element of a list, or of key and value in a map.
+    pub(crate) schema: String,
+    /// What namespaces are encoded like (`Key::schema`): `()` if there are none.
+    pub(crate) namespace: String,
+    /// Whether before each element stands when it was last written.
+    pub(crate) stamped: bool,
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} state of `{}`", self.kind.name(), self.schema)?;
+        if self.namespace != "()" {
+            write!(f, " in namespaces `{}`", self.namespace)?;
+        }
+        Ok(())
+    }
 }
 
 /// The kinds of state, in the order of their numbers in the format.
@@ -57,6 +86,9 @@ pub(crate) enum Kind {
     Value,
     List,
     Map,
+    Reducing,
+    Aggregating,
+    Timers,
 }
 
 impl Kind {
@@ -65,6 +97,9 @@ impl Kind {
             Self::Value => "value",
             Self::List => "list",
             Self::Map => "map",
+            Self::Reducing => "reducing",
+            Self::Aggregating => "aggregating",
+            Self::Timers => "timer",
         }
     }
 }
@@ -88,6 +123,15 @@ pub(crate) fn sealed(magic: &[u8; 8], content: &impl Serialize) -> Result<Vec<u8
     })?;
     bytes.extend(crc32c::crc32c(&bytes).to_le_bytes());
     Ok(bytes)
+}
+
+/// A manifest of any version that this release reads. `what` is for messages.
+pub(crate) fn manifest(bytes: &[u8], what: &str) -> Result<Manifest> {
+    if bytes.get(7) == Some(&v1::MAGIC[7]) {
+        let manifest: v1::Manifest = unsealed(v1::MAGIC, bytes, what)?;
+        return Ok(manifest.into());
+    }
+    unsealed(MAGIC, bytes, what)
 }
 
 /// Undoes [`sealed`]. `what` is for messages.

@@ -16,7 +16,7 @@ use crate::table::Lookup;
 pub struct Keyed<'a, K, N = ()> {
     key: &'a K,
     namespace: N,
-    /// Of key and namespace.
+    /// Of the key alone.
     hash: KeyHash,
 }
 
@@ -51,11 +51,7 @@ impl<'a, K: Key> Keyed<'a, K> {
     /// The key in one of its namespaces, such as a window.
     #[inline]
     pub fn at<N: Key>(self, namespace: N) -> Keyed<'a, K, N> {
-        Keyed {
-            key: self.key,
-            hash: within(self.hash, &namespace),
-            namespace,
-        }
+        self.within(|()| namespace)
     }
 }
 
@@ -72,10 +68,32 @@ impl<'a, K, N> Keyed<'a, K, N> {
         &self.namespace
     }
 
-    /// The hash: the key's in the upper half, that of key and namespace in the lower one.
+    /// The key's hash.
     #[inline]
     pub const fn hash(&self) -> KeyHash {
         self.hash
+    }
+
+    pub(crate) fn into_namespace(self) -> N {
+        self.namespace
+    }
+
+    /// The key in the namespace that `inner` makes of this one.
+    #[inline]
+    pub(crate) fn within<I>(self, inner: impl FnOnce(N) -> I) -> Keyed<'a, K, I> {
+        Keyed {
+            key: self.key,
+            namespace: inner(self.namespace),
+            hash: self.hash,
+        }
+    }
+}
+
+impl<K, N: Key> Keyed<'_, K, N> {
+    /// The hash of key and namespace.
+    #[inline]
+    pub(crate) fn address_hash(&self) -> KeyHash {
+        address_hash(self.hash, &self.namespace)
     }
 }
 
@@ -106,7 +124,7 @@ impl<K: Key, N: Key> Key for Address<K, N> {
 
     #[inline]
     fn key_hash(&self) -> KeyHash {
-        within(self.key.key_hash(), &self.namespace)
+        address_hash(self.key.key_hash(), &self.namespace)
     }
 
     #[inline]
@@ -122,12 +140,16 @@ impl<K: Key, N: Key> Key for Address<K, N> {
             namespace: N::decode(bytes)?,
         })
     }
+
+    fn schema() -> String {
+        <(K, N)>::schema()
+    }
 }
 
 /// The hash of a key in a namespace: the upper half stays the key's, so all its namespaces are in its
 /// group. A type without size has one value only, and leaves the hash as it is.
 #[inline]
-fn within<N: Key>(key: KeyHash, namespace: &N) -> KeyHash {
+fn address_hash<N: Key>(key: KeyHash, namespace: &N) -> KeyHash {
     if size_of::<N>() == 0 {
         return key;
     }
@@ -144,11 +166,11 @@ mod tests {
     fn a_namespace_changes_the_lower_half_only_and_none_changes_nothing() {
         let key = "N14228".to_owned();
         let keyed = Keyed::new(&key);
-        assert_eq!(keyed.at(()).hash(), keyed.hash());
-        assert_eq!(keyed.at(7_u32).hash().upper(), keyed.hash().upper());
-        assert_ne!(keyed.at(7_u32).hash().lower(), keyed.hash().lower());
-        assert_ne!(keyed.at(7_u32).hash(), keyed.at(8_u32).hash());
-        let stored = (&keyed.at(7_u32)).stored();
-        assert_eq!(stored.key_hash(), keyed.at(7_u32).hash());
+        assert_eq!(keyed.at(()).address_hash(), keyed.hash());
+        let (seven, eight) = (keyed.at(7_u32), keyed.at(8_u32));
+        assert_eq!(seven.address_hash().upper(), keyed.hash().upper());
+        assert_ne!(seven.address_hash().lower(), keyed.hash().lower());
+        assert_ne!(seven.address_hash(), eight.address_hash());
+        assert_eq!((&seven).stored().key_hash(), seven.address_hash());
     }
 }

@@ -7,9 +7,11 @@ use cutwater_keygroups::{Key, KeyGroup, KeyHash};
 use crate::{
     Data, Keyed, Result,
     encoded::{Cache, FrozenRows},
+    format::Kind,
     key::Address,
     place::Place,
     restore::Unreadable,
+    schema::{self, Read, Reading},
     snapshot::{self, Frozen, Writer},
     table::{self, Table},
 };
@@ -18,6 +20,24 @@ use crate::{
 pub(crate) trait KeyedState<K>: Any + Send {
     /// Where its entries are.
     fn table(&mut self) -> &mut dyn AnyTable<K>;
+}
+
+/// A kind of state with its types: what it is declared with.
+pub(crate) trait TypedState<K>: KeyedState<K> {
+    const KIND: Kind;
+
+    /// What the schema is about: the value, or each element.
+    type Element: Data;
+
+    type Namespace: Key;
+
+    /// How elements are read that are loaded from now on.
+    fn read_as(&mut self, reading: Reading<Self::Element>);
+
+    /// All that is to be loaded has been.
+    fn loaded(&mut self) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// A [`KeyedTable`], its types erased but for the key.
@@ -47,6 +67,8 @@ pub(crate) enum View {
 pub(crate) struct KeyedTable<K, S, N = ()> {
     place: Place,
     road: Road<Address<K, N>, S>,
+    /// Reads what was stored, if it was stored as something else.
+    read: Option<Box<Read<S>>>,
 }
 
 /// Where the entries are.
@@ -61,12 +83,21 @@ impl<K: Key, S: Data, N: Key> KeyedTable<K, S, N> {
             None => Road::Memory(Table::new(place.count())),
             Some(store) => Road::Encoded(Cache::new(place.clone(), store)),
         };
-        Self { place, road }
+        Self {
+            place,
+            road,
+            read: None,
+        }
+    }
+
+    /// Reads what is loaded from now on as an `S` with `read`; without it, as it is.
+    pub(crate) fn read_as(&mut self, read: Option<Box<Read<S>>>) {
+        self.read = read;
     }
 
     #[inline]
     pub(crate) fn get(&mut self, keyed: &Keyed<'_, K, N>) -> Result<Option<&S>> {
-        let (group, hash) = (self.place.locate(keyed)?, keyed.hash());
+        let (group, hash) = (self.place.locate(keyed)?, keyed.address_hash());
         match &mut self.road {
             Road::Memory(table) => Ok(table.get(group, hash, keyed)),
             Road::Encoded(cache) => cache.get(group, hash, keyed),
@@ -75,7 +106,7 @@ impl<K: Key, S: Data, N: Key> KeyedTable<K, S, N> {
 
     #[inline]
     pub(crate) fn get_mut(&mut self, keyed: &Keyed<'_, K, N>) -> Result<Option<&mut S>> {
-        let (group, hash) = (self.place.locate(keyed)?, keyed.hash());
+        let (group, hash) = (self.place.locate(keyed)?, keyed.address_hash());
         match &mut self.road {
             Road::Memory(table) => Ok(table.get_mut(group, hash, keyed)),
             Road::Encoded(cache) => cache.get_mut(group, hash, keyed),
@@ -88,7 +119,7 @@ impl<K: Key, S: Data, N: Key> KeyedTable<K, S, N> {
         keyed: &Keyed<'_, K, N>,
         default: impl FnOnce() -> S,
     ) -> Result<&mut S> {
-        let (group, hash) = (self.place.locate(keyed)?, keyed.hash());
+        let (group, hash) = (self.place.locate(keyed)?, keyed.address_hash());
         match &mut self.road {
             Road::Memory(table) => Ok(table.or_insert_with(group, hash, keyed, default)),
             Road::Encoded(cache) => cache.or_insert_with(group, hash, keyed, default),
@@ -101,7 +132,7 @@ impl<K: Key, S: Data, N: Key> KeyedTable<K, S, N> {
         keyed: &Keyed<'_, K, N>,
         f: impl FnOnce(&mut Option<S>) -> R,
     ) -> Result<R> {
-        let (group, hash) = (self.place.locate(keyed)?, keyed.hash());
+        let (group, hash) = (self.place.locate(keyed)?, keyed.address_hash());
         match &mut self.road {
             Road::Memory(table) => Ok(table.update(group, hash, keyed, f)),
             Road::Encoded(cache) => cache.update(group, hash, keyed, f),
@@ -111,7 +142,7 @@ impl<K: Key, S: Data, N: Key> KeyedTable<K, S, N> {
     /// Sets or removes an entry, whatever there was: on the way to a byte backend cheaper than an update.
     #[inline]
     pub(crate) fn set(&mut self, keyed: &Keyed<'_, K, N>, stored: Option<S>) -> Result<()> {
-        let (group, hash) = (self.place.locate(keyed)?, keyed.hash());
+        let (group, hash) = (self.place.locate(keyed)?, keyed.address_hash());
         match &mut self.road {
             Road::Memory(table) => {
                 table.update(group, hash, keyed, |slot| *slot = stored);
@@ -158,6 +189,29 @@ impl<K: Key, S: Data, N: Key> KeyedTable<K, S, N> {
     }
 }
 
+impl<K: Key, S: Data, N: Key> KeyedTable<K, S, N> {
+    /// Takes what stands in the namespaces `from` of a key, and gives it to `add` with what stands in `into`.
+    pub(crate) fn merge(
+        &mut self,
+        keyed: Keyed<'_, K>,
+        into: N,
+        from: impl IntoIterator<Item = N>,
+        mut add: impl FnMut(&mut Option<S>, S),
+    ) -> Result<()> {
+        let into = keyed.at(into);
+        for namespace in from {
+            if namespace == *into.namespace() {
+                continue; // it is merged already
+            }
+            let taken = self.update(&keyed.at(namespace), Option::take)?;
+            if let Some(taken) = taken {
+                self.update(&into, |slot| add(slot, taken))?;
+            }
+        }
+        Ok(())
+    }
+}
+
 impl<K: Key, S: Data, N: Key> AnyTable<K> for KeyedTable<K, S, N> {
     fn freeze(&mut self) -> View {
         match &mut self.road {
@@ -189,7 +243,10 @@ impl<K: Key, S: Data, N: Key> AnyTable<K> for KeyedTable<K, S, N> {
             return Ok(());
         };
         let keys: Vec<_> = keys.iter().map(|keyed| keyed.at(none.clone())).collect();
-        let keys: Vec<_> = keys.iter().map(|keyed| (keyed.hash(), keyed)).collect();
+        let keys: Vec<_> = keys
+            .iter()
+            .map(|keyed| (keyed.address_hash(), keyed))
+            .collect();
         cache.announce(&keys)
     }
 
@@ -199,8 +256,8 @@ impl<K: Key, S: Data, N: Key> AnyTable<K> for KeyedTable<K, S, N> {
         if self.place.group(K::GROUPING, hash) != group {
             return Err(Unreadable::Key);
         }
-        let (stored, rest) = postcard::take_from_bytes(bytes).map_err(Unreadable::Value)?;
-        *bytes = rest;
+        let read = self.read.as_deref().unwrap_or(&schema::take);
+        let stored = read(bytes).map_err(Unreadable::Value)?;
         let number = usize::from(group.get() - self.place.groups().start());
         match &mut self.road {
             Road::Memory(table) => {

@@ -23,11 +23,8 @@
 //! states.update(balance, Keyed::new(&alice), |slot| *slot = Some(0))?;
 //!
 //! // Write it, on whatever thread, to wherever.
-//! let mut files = BTreeMap::new();
-//! let snapshot = task.run(&mut |file| {
-//!     files.insert(file.name, file.bytes);
-//!     Ok(())
-//! })?;
+//! let mut files = BTreeMap::<String, Vec<u8>>::new();
+//! let snapshot = task.run(&mut files)?;
 //!
 //! // Two subtasks go on where one stopped. Each reads the ranges of its own key groups.
 //! let mut found = Vec::new();
@@ -62,6 +59,7 @@
 //! If a closure given to an `update` panics, what it has left in the slot stays, and the states remain usable.
 #![warn(clippy::cast_possible_truncation, clippy::unwrap_used)] // here, not in [workspace.lints]: tests may
 
+mod aggregating;
 mod backend;
 mod data;
 mod declare;
@@ -74,17 +72,24 @@ mod key;
 mod keyed_table;
 mod list;
 mod map;
+mod names;
 mod operator;
 mod place;
+mod reducing;
 mod restore;
 mod schema;
+mod shared_files;
 mod snapshot;
 mod states;
+mod store;
 mod table;
 #[cfg(feature = "testkit")]
 pub mod testkit;
+mod timers;
+mod timestamp;
 mod value;
 
+pub use aggregating::{Aggregate, AggregatingState};
 pub use backend::Backend;
 pub use data::Data;
 pub use declare::Declare;
@@ -96,8 +101,13 @@ pub use key::Keyed;
 pub use list::ListState;
 pub use map::MapState;
 pub use operator::OperatorStates;
+pub use reducing::{Reduce, ReducingState};
 pub use restore::{ReadFiles, Restored};
 pub use schema::Schema;
-pub use snapshot::{NewFile, Snapshot, SnapshotTask};
+pub use shared_files::SharedFiles;
+pub use snapshot::{Snapshot, SnapshotTask};
 pub use states::KeyedStates;
+pub use store::{Content, NewFile, Store};
+pub use timers::{Timer, Timers};
+pub use timestamp::Timestamp;
 pub use value::ValueState;

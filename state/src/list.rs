@@ -15,8 +15,10 @@ use serde::{
 
 use crate::{
     Data, Keyed, Result,
-    keyed_table::{AnyTable, KeyedState, KeyedTable},
+    format::Kind,
+    keyed_table::{AnyTable, KeyedState, KeyedTable, TypedState},
     place::Place,
+    schema::{self, Reading},
 };
 
 /// Elements of a chunk. An append after a snapshot copies at most so many.
@@ -78,6 +80,22 @@ impl<K: Key, T: Data, N: Key> ListState<K, T, N> {
         self.table.set(&keyed, None)
     }
 
+    /// Appends what stands in the namespaces `from` to `into`, in this order, and leaves them empty.
+    pub fn merge(
+        &mut self,
+        keyed: Keyed<'_, K>,
+        into: N,
+        from: impl IntoIterator<Item = N>,
+    ) -> Result<()> {
+        self.table
+            .merge(keyed, into, from, |slot, chunks| match slot {
+                Some(into) => chunks
+                    .iter()
+                    .for_each(|element| into.append(element.clone())),
+                None => *slot = Some(chunks),
+            })
+    }
+
     /// The namespaces in which a key has a list, in no particular order.
     ///
     /// Looks at all entries of the key's group, so it is for what happens rarely. An operator that asks
@@ -102,6 +120,23 @@ impl<K: Key, T: Data> ListState<K, T> {
     /// Calls `f` with each key that has a list, once, and its elements; keys in no particular order.
     pub fn for_each(&mut self, mut f: impl FnMut(&K, &mut dyn Iterator<Item = &T>)) -> Result<()> {
         self.for_each_namespaced(|key, (), elements| f(key, elements))
+    }
+}
+
+impl<K: Key, T: Data, N: Key> TypedState<K> for ListState<K, T, N> {
+    const KIND: Kind = Kind::List;
+
+    type Element = T;
+    type Namespace = N;
+
+    fn read_as(&mut self, reading: Reading<T>) {
+        self.table.read_as(reading.of_all(|reading, bytes| {
+            let mut chunks = Chunks::default();
+            for _ in 0..schema::take::<usize>(bytes)? {
+                chunks.append(reading.element(bytes)?);
+            }
+            Ok(chunks)
+        }));
     }
 }
 

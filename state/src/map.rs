@@ -15,8 +15,10 @@ use serde::{
 
 use crate::{
     Data, Keyed, Result,
-    keyed_table::{AnyTable, KeyedState, KeyedTable},
+    format::Kind,
+    keyed_table::{AnyTable, KeyedState, KeyedTable, TypedState},
     place::Place,
+    schema::{self, Reading},
 };
 
 /// Entries of a chunk at most. A write after a snapshot copies so many.
@@ -154,6 +156,24 @@ impl<K: Key, M: Data + Ord, V: Data> MapState<K, M, V> {
         mut f: impl FnMut(&K, &mut dyn Iterator<Item = (&M, &V)>),
     ) -> Result<()> {
         self.for_each_namespaced(|key, (), entries| f(key, entries))
+    }
+}
+
+impl<K: Key, M: Data + Ord, V: Data, N: Key> TypedState<K> for MapState<K, M, V, N> {
+    const KIND: Kind = Kind::Map;
+
+    type Element = (M, V);
+    type Namespace = N;
+
+    fn read_as(&mut self, reading: Reading<(M, V)>) {
+        self.table.read_as(reading.of_all(|reading, bytes| {
+            let mut chunks = Chunks::default();
+            for _ in 0..schema::take::<usize>(bytes)? {
+                let (map_key, value) = reading.element(bytes)?;
+                chunks.put(map_key, value); // the order may be another one now
+            }
+            Ok(chunks)
+        }));
     }
 }
 

@@ -16,7 +16,11 @@ use std::{
 use cutwater_keygroups::operator_state;
 use serde::{Deserialize, Serialize};
 
-use crate::{Data, Descriptor, Error, ErrorKind, Handle, Result, Schema, format};
+use crate::{
+    Data, Descriptor, Error, ErrorKind, Handle, Result, Schema, format,
+    names::Names,
+    schema::{Migration, Reading},
+};
 
 /// Starts each snapshot; the last byte is the version.
 const MAGIC: &[u8; 8] = b"CWOPSTA\x01";
@@ -48,7 +52,7 @@ pub struct OperatorStates {
 }
 
 struct Declared {
-    name: String,
+    names: Names,
     kind: Kind,
     schema: Schema,
     state: Box<dyn OperatorState>,
@@ -62,6 +66,36 @@ struct Stored {
     schema: String,
     /// Each element as postcard; of a broadcast map, each entry.
     elements: Vec<Vec<u8>>,
+}
+
+impl Stored {
+    /// The elements, as those of a state declared with `kind` and `schema`.
+    fn read<T: Data>(
+        &self,
+        place: &str,
+        kind: Kind,
+        schema: &Schema,
+        older: &[Migration<T>],
+    ) -> Result<Vec<T>> {
+        let reading = Reading::of(&self.schema, schema, older);
+        let Some(reading) = reading.filter(|_| self.kind == kind) else {
+            let message = format!(
+                "{place}: restored as {} state of `{}`, declared as {} state of `{schema}`; say how to \
+                 convert it with `Descriptor::migrate_from`, give a changed state a new name, or restore \
+                 with the program that wrote it",
+                self.kind.name(),
+                self.schema,
+                kind.name(),
+            );
+            return Err(Error::new(ErrorKind::Incompatible, message));
+        };
+        let elements = self.elements.iter();
+        let elements = elements.map(|bytes| reading.element(&mut &bytes[..]));
+        elements.collect::<Result<_, _>>().map_err(|e| {
+            let message = format!("{place}: an element does not decode");
+            Error::new(ErrorKind::Corrupt, message).with_source(e)
+        })
+    }
 }
 
 #[derive(Debug, Deserialize, Serialize)]
@@ -137,7 +171,7 @@ impl OperatorStates {
     /// As for [`list`](Self::list) and [`snapshot`](Self::snapshot).
     pub fn snapshot_list<T: Data>(
         uid: &str,
-        name: impl Into<Descriptor>,
+        name: impl Into<Descriptor<T>>,
         elements: Vec<T>,
     ) -> Result<Vec<u8>> {
         let mut states = Self::new(uid);
@@ -158,7 +192,7 @@ impl OperatorStates {
     /// Unless `subtask` is less than `parallelism`.
     pub fn restore_list<T: Data>(
         uid: &str,
-        name: impl Into<Descriptor>,
+        name: impl Into<Descriptor<T>>,
         subtask: u16,
         parallelism: u16,
         old: impl IntoIterator<Item = impl AsRef<[u8]>>,
@@ -175,8 +209,11 @@ impl OperatorStates {
     /// [`Invalid`](ErrorKind::Invalid) if the name is taken, or no schema can be derived for `T`.
     /// [`Incompatible`](ErrorKind::Incompatible) if the state was restored with another kind or
     /// schema, with both in the message. [`Corrupt`](ErrorKind::Corrupt) from reading.
-    pub fn list<T: Data>(&mut self, descriptor: impl Into<Descriptor>) -> Result<Handle<Vec<T>>> {
-        self.declare(descriptor.into(), Kind::List, Schema::of::<T>)
+    pub fn list<T: Data>(
+        &mut self,
+        descriptor: impl Into<Descriptor<T>>,
+    ) -> Result<Handle<Vec<T>>> {
+        self.declare(descriptor.into(), Kind::List)
     }
 
     /// Declares a list of which every subtask gets all elements of all subtasks on restore.
@@ -184,8 +221,11 @@ impl OperatorStates {
     /// # Errors
     ///
     /// As for [`list`](Self::list).
-    pub fn union<T: Data>(&mut self, descriptor: impl Into<Descriptor>) -> Result<Handle<Vec<T>>> {
-        self.declare(descriptor.into(), Kind::Union, Schema::of::<T>)
+    pub fn union<T: Data>(
+        &mut self,
+        descriptor: impl Into<Descriptor<T>>,
+    ) -> Result<Handle<Vec<T>>> {
+        self.declare(descriptor.into(), Kind::Union)
     }
 
     /// Declares a map that is the same in every subtask, which is for the operator to see to.
@@ -195,21 +235,16 @@ impl OperatorStates {
     /// As for [`list`](Self::list).
     pub fn broadcast<K: Data + Ord, V: Data>(
         &mut self,
-        descriptor: impl Into<Descriptor>,
+        descriptor: impl Into<Descriptor<(K, V)>>,
     ) -> Result<Handle<BTreeMap<K, V>>> {
-        self.declare(descriptor.into(), Kind::Broadcast, Schema::of::<(K, V)>)
+        self.declare(descriptor.into(), Kind::Broadcast)
     }
 
     /// Names that were restored and not declared (yet), sorted. Going on without them loses them at
     /// the next snapshot.
     pub fn undeclared(&self) -> Vec<&str> {
         let restored = self.old.iter().flatten().map(|stored| stored.name.as_str());
-        let mut names: Vec<_> = restored
-            .filter(|name| self.states.iter().all(|declared| declared.name != *name))
-            .collect();
-        names.sort_unstable();
-        names.dedup();
-        names
+        Names::undeclared(restored, self.names())
     }
 
     /// All states as bytes, for the checkpoint's metadata; no bytes if all are empty.
@@ -225,12 +260,12 @@ impl OperatorStates {
             let elements = declared.state.elements().map_err(|e| {
                 let message = format!(
                     "{}: a value refuses to be serialised",
-                    self.place(&declared.name)
+                    self.place(declared.names.name())
                 );
                 Error::new(ErrorKind::Invalid, message).with_source(e)
             })?;
             Ok(Stored {
-                name: declared.name.clone(),
+                name: declared.names.name().to_owned(),
                 kind: declared.kind,
                 schema: declared.schema.to_string(),
                 elements,
@@ -244,57 +279,45 @@ impl OperatorStates {
         format::sealed(MAGIC, &Snapshot { uid, states })
     }
 
-    fn declare<S: OperatorState + Default>(
+    fn names(&self) -> impl Iterator<Item = &Names> + Clone {
+        self.states.iter().map(|declared| &declared.names)
+    }
+
+    fn declare<S: TypedState>(
         &mut self,
-        descriptor: Descriptor,
+        descriptor: Descriptor<S::Element>,
         kind: Kind,
-        derive: impl FnOnce() -> Result<Schema>,
     ) -> Result<Handle<S>> {
-        let Descriptor { name, schema } = descriptor;
-        if self.states.iter().any(|declared| declared.name == name) {
-            let message = format!(
-                "{}: declared twice; give each state its own name",
-                self.place(&name)
-            );
-            return Err(Error::new(ErrorKind::Invalid, message));
-        }
-        let schema = schema.map_or_else(derive, Ok)?;
-        let mut state = S::default();
-        for element in self.restored(&name, kind, &schema)? {
-            state.load(element).map_err(|e| {
-                let message = format!("{}: an element does not decode", self.place(&name));
-                Error::new(ErrorKind::Corrupt, message).with_source(e)
-            })?;
-        }
+        let place = self.place(descriptor.names.name());
+        descriptor.names.check_free(&place, self.names())?;
+        let schema = descriptor.schema(&place)?;
+        let elements = self.restored(&descriptor, kind, &schema)?;
         self.states.push(Declared {
-            name,
+            names: descriptor.names,
             kind,
             schema,
-            state: Box::new(state),
+            state: Box::new(elements.into_iter().collect::<S>()),
         });
         Ok(Handle::new(self.states.len() - 1))
     }
 
-    /// This subtask's share of what was restored under `name`.
-    fn restored(&self, name: &str, kind: Kind, schema: &Schema) -> Result<Vec<&[u8]>> {
-        let mut old: Vec<Option<Vec<&[u8]>>> = Vec::new();
-        for states in &self.old {
-            let stored = states.iter().find(|stored| stored.name == name);
-            if let Some(stored) = stored
-                && (stored.kind != kind || stored.schema != schema.as_str())
-            {
-                let message = format!(
-                    "{}: restored as {} state of `{}`, declared as {} state of `{schema}`; give a \
-                     changed state a new name, or restore with the program that wrote it",
-                    self.place(name),
-                    stored.kind.name(),
-                    stored.schema,
-                    kind.name(),
-                );
-                return Err(Error::new(ErrorKind::Incompatible, message));
-            }
-            old.push(stored.map(|stored| stored.elements.iter().map(Vec::as_slice).collect()));
-        }
+    /// This subtask's share of what was restored under the descriptor's names.
+    fn restored<T: Data>(
+        &self,
+        descriptor: &Descriptor<T>,
+        kind: Kind,
+        schema: &Schema,
+    ) -> Result<Vec<T>> {
+        let place = self.place(descriptor.names.name());
+        let old = self.old.iter().map(|states| {
+            let stored = descriptor
+                .names
+                .find(&place, states, |stored| &stored.name)?;
+            let stored =
+                stored.map(|stored| stored.read(&place, kind, schema, &descriptor.migrations));
+            stored.transpose()
+        });
+        let old: Vec<Option<Vec<T>>> = old.collect::<Result<_>>()?;
         let own = usize::from(self.subtask);
         let elements =
             |old: Vec<Option<_>>| old.into_iter().map(Option::unwrap_or_default).collect();
@@ -352,7 +375,7 @@ impl<S: OperatorState> IndexMut<Handle<S>> for OperatorStates {
 
 impl fmt::Debug for OperatorStates {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names = self.states.iter().map(|declared| &declared.name);
+        let names = self.states.iter().map(|declared| declared.names.name());
         f.debug_struct("OperatorStates")
             .field("uid", &self.uid)
             .field("states", &names.collect::<Vec<_>>())
@@ -363,19 +386,22 @@ impl fmt::Debug for OperatorStates {
 /// A state in the registry, its type erased.
 pub(crate) trait OperatorState: Any + Send {
     fn elements(&self) -> Result<Vec<Vec<u8>>, postcard::Error>;
+}
 
-    fn load(&mut self, element: &[u8]) -> Result<(), postcard::Error>;
+/// A state with its type: what it is declared with.
+pub(crate) trait TypedState: OperatorState + FromIterator<Self::Element> {
+    /// What the schema is about.
+    type Element: Data;
 }
 
 impl<T: Data> OperatorState for Vec<T> {
     fn elements(&self) -> Result<Vec<Vec<u8>>, postcard::Error> {
         self.iter().map(postcard::to_stdvec).collect()
     }
+}
 
-    fn load(&mut self, element: &[u8]) -> Result<(), postcard::Error> {
-        self.push(postcard::from_bytes(element)?);
-        Ok(())
-    }
+impl<T: Data> TypedState for Vec<T> {
+    type Element = T;
 }
 
 impl<K: Data + Ord, V: Data> OperatorState for BTreeMap<K, V> {
@@ -384,10 +410,8 @@ impl<K: Data + Ord, V: Data> OperatorState for BTreeMap<K, V> {
             .map(|entry| postcard::to_stdvec(&entry))
             .collect()
     }
+}
 
-    fn load(&mut self, element: &[u8]) -> Result<(), postcard::Error> {
-        let (key, value) = postcard::from_bytes(element)?;
-        self.insert(key, value);
-        Ok(())
-    }
+impl<K: Data + Ord, V: Data> TypedState for BTreeMap<K, V> {
+    type Element = (K, V);
 }

@@ -36,6 +36,10 @@ impl Place {
         }
     }
 
+    pub(crate) fn with_id(self, id: StateId) -> Self {
+        Self { id, ..self }
+    }
+
     /// What stands for the state in the keys of its rows.
     pub(crate) fn id(&self) -> StateId {
         self.id
@@ -43,10 +47,6 @@ impl Place {
 
     pub(crate) fn store(&self) -> Option<&Arc<RowStore>> {
         self.scope.store.as_ref()
-    }
-
-    pub(crate) fn state(&self) -> &str {
-        &self.state
     }
 
     pub(crate) fn groups(&self) -> KeyGroupRange {

@@ -6,8 +6,9 @@ use cutwater_keygroups::{KeyGroup, KeyGroupRange};
 
 use crate::{
     BoxError, Error, ErrorKind, Result,
-    format::{self, Kind, MAGIC, Manifest, Section, State},
+    format::{self, Manifest, Section, State},
     keyed_table::AnyTable,
+    names::Names,
     place::Place,
 };
 
@@ -94,8 +95,8 @@ impl Old {
         expected: &Expected<'_>,
     ) -> Result<Option<Self>> {
         let what = format!("operator `{}`: a snapshot's manifest", expected.uid);
-        let manifest: Manifest = format::unsealed(MAGIC, &restored.manifest, &what)?;
-        expected.check(&manifest.uid, manifest.max_parallelism, &manifest.grouping)?;
+        let manifest = format::manifest(&restored.manifest, &what)?;
+        expected.check(&Identity::of(&manifest))?;
         let overlaps = overlap(manifest.groups, (groups.start(), groups.end()));
         Ok(overlaps.then_some(Self {
             manifest,
@@ -111,19 +112,18 @@ impl Old {
         self.manifest.states.iter().map(|state| state.name.as_str())
     }
 
-    /// Loads the sections of the state at `place` that lie in its groups into `state`.
+    /// The state that has one of `names`.
+    pub(crate) fn state(&self, place: &Place, names: &Names) -> Result<Option<&State>> {
+        names.find(place, &self.manifest.states, |state| &state.name)
+    }
+
+    /// Loads the sections of `found` that lie in the groups of `place` into `state`.
     pub(crate) fn load<K>(
         &self,
         place: &Place,
-        kind: Kind,
-        schema: &str,
+        found: &State,
         state: &mut dyn AnyTable<K>,
     ) -> Result<()> {
-        let name = place.state();
-        let Some(found) = self.manifest.states.iter().find(|found| found.name == name) else {
-            return Ok(());
-        };
-        check_same(place, found, kind, schema)?;
         let owned = |section: &&Section| place.groups().contains(KeyGroup::new(section.group));
         let needed: Vec<&Section> = found.sections.iter().filter(owned).collect();
         let together = |run: &&[&Section]| !run.is_empty();
@@ -214,43 +214,57 @@ pub(crate) struct Expected<'a> {
     pub(crate) uid: &'a str,
     pub(crate) max_parallelism: u16,
     pub(crate) grouping: &'a str,
+    /// What keys are encoded like.
+    pub(crate) key: &'a str,
 }
 
 impl Expected<'_> {
-    pub(crate) fn check(&self, uid: &str, max_parallelism: u16, grouping: &str) -> Result<()> {
-        let expected = self.uid;
+    pub(crate) fn check(&self, found: &Identity<'_>) -> Result<()> {
+        let uid = self.uid;
         let differs = |what: &str, found: &dyn fmt::Display, now: &dyn fmt::Display| {
             let message = format!(
-                "operator `{expected}`: the snapshot was taken with {what} {found}, and now it is {now}; \
+                "operator `{uid}`: the snapshot was taken with {what} {found}, and now it is {now}; \
                  restore with the former"
             );
             Err(Error::new(ErrorKind::Incompatible, message))
         };
-        if uid != expected {
-            return differs("the operator uid", &uid, &expected);
+        if found.uid != uid {
+            return differs("the operator uid", &found.uid, &uid);
         }
-        if max_parallelism != self.max_parallelism {
-            return differs("max parallelism", &max_parallelism, &self.max_parallelism);
+        if found.max_parallelism != self.max_parallelism {
+            return differs(
+                "max parallelism",
+                &found.max_parallelism,
+                &self.max_parallelism,
+            );
         }
-        if grouping != self.grouping {
-            return differs("the key grouping", &grouping, &self.grouping);
+        if found.grouping != self.grouping {
+            return differs("the key grouping", &found.grouping, &self.grouping);
+        }
+        if !found.key.is_empty() && found.key != self.key {
+            return differs("keys encoded as", &found.key, &self.key);
         }
         Ok(())
     }
 }
 
-pub(crate) fn check_same(place: &Place, found: &State, kind: Kind, schema: &str) -> Result<()> {
-    if found.kind == kind && found.schema == schema {
-        return Ok(());
+/// Whose states a snapshot is of.
+pub(crate) struct Identity<'a> {
+    pub(crate) uid: &'a str,
+    pub(crate) max_parallelism: u16,
+    pub(crate) grouping: &'a str,
+    pub(crate) key: &'a str,
+}
+
+impl<'a> Identity<'a> {
+    fn of(manifest: &'a Manifest) -> Self {
+        Self {
+            uid: &manifest.uid,
+            max_parallelism: manifest.max_parallelism,
+            grouping: &manifest.grouping,
+            key: &manifest.key,
+        }
     }
-    let message = format!(
-        "{place}: restored as {} state of `{}`, declared as {} state of `{schema}`; \
-         give a changed state a new name, or restore with the program that wrote it",
-        found.kind.name(),
-        found.schema,
-        kind.name(),
-    );
-    Err(Error::new(ErrorKind::Incompatible, message))
 }
 
 /// Splits `sections` into runs that lie one after the other in one file.

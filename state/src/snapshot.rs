@@ -7,7 +7,7 @@ use cutwater_keygroups::KeyGroupRange;
 use serde::Serialize;
 
 use crate::{
-    BoxError, Error, ErrorKind, Result,
+    Error, ErrorKind, NewFile, Result, Store,
     encoded::RowsTask,
     format::{self, File, MAGIC, Manifest, Section, State},
 };
@@ -39,17 +39,6 @@ pub(crate) trait Frozen: Send {
     fn write(self: Box<Self>, out: &mut Writer<'_>) -> Result<()>;
 }
 
-/// A file of a snapshot, for the driver to store. The name is unique among all checkpoints of the
-/// subtask.
-#[derive(Debug)]
-#[non_exhaustive]
-pub struct NewFile {
-    /// A name without separators, such as `keyed-42-0`.
-    pub name: String,
-    /// What to store: some 4 MiB at most, or one larger entry.
-    pub bytes: Vec<u8>,
-}
-
 /// A snapshot that has been written.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -78,14 +67,14 @@ impl SnapshotTask {
         Self(Work::Rows(task))
     }
 
-    /// Writes the snapshot: calls `store` with one file after the other and returns what refers to
-    /// them. Needs memory for one file.
+    /// Writes the snapshot: gives `store` one file after the other and returns what refers to them.
+    /// Needs memory for one file.
     ///
     /// # Errors
     ///
     /// [`Io`](ErrorKind::Io) with the error of `store` as source; the files stored so far are then of no use. [`Invalid`](ErrorKind::Invalid) if a
     /// value refuses to be serialised.
-    pub fn run(self, store: &mut dyn FnMut(NewFile) -> Result<(), BoxError>) -> Result<Snapshot> {
+    pub fn run(self, store: &mut dyn Store) -> Result<Snapshot> {
         let (manifest, states) = match self.0 {
             Work::Rows(task) => return task.run(store),
             Work::Sections { manifest, states } => (manifest, states),
@@ -116,7 +105,7 @@ impl fmt::Debug for SnapshotTask {
 /// Cuts entries into sections and files.
 pub(crate) struct Writer<'a> {
     manifest: Manifest,
-    store: &'a mut dyn FnMut(NewFile) -> Result<(), BoxError>,
+    store: &'a mut dyn Store,
     /// The file being filled; empty if none is.
     bytes: Vec<u8>,
     /// Which of the manifest's states is being written.
@@ -126,7 +115,7 @@ pub(crate) struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    fn new(manifest: Manifest, store: &'a mut dyn FnMut(NewFile) -> Result<(), BoxError>) -> Self {
+    fn new(manifest: Manifest, store: &'a mut dyn Store) -> Self {
         Self {
             manifest,
             store,
@@ -206,11 +195,8 @@ impl<'a> Writer<'a> {
             length: self.bytes.len() as u64,
         });
         let bytes = mem::take(&mut self.bytes);
-        (self.store)(NewFile {
-            name: name.clone(),
-            bytes,
-        })
-        .map_err(|e| {
+        let stored = self.store.store(NewFile::new(name.clone(), bytes));
+        stored.map_err(|e| {
             let message = format!("operator `{}`: storing `{name}`", self.manifest.uid);
             Error::new(ErrorKind::Io, message).with_source(e)
         })

@@ -12,16 +12,19 @@ use cutwater_barrier::CheckpointId;
 use cutwater_keygroups::{Key, KeyGroupRange, KeyHash, MaxParallelism};
 
 use crate::{
-    Backend, Data, Declare, Descriptor, Error, ErrorKind, Handle, Keyed, ListState, MapState,
-    Restored, Result, Schema, SnapshotTask, ValueState,
+    Aggregate, AggregatingState, Backend, Data, Declare, Descriptor, Error, ErrorKind, Handle,
+    Keyed, ListState, MapState, Reduce, ReducingState, Restored, Result, SharedFiles, SnapshotTask,
+    Timers, ValueState,
     encoded::{
-        self, CanonicalRows, Flush, OldStates, RowStore, RowsTask, StoredState, Ticket,
+        self, CanonicalRows, Flush, OldStates, RowStore, RowsTask, StateId, StoredState, Ticket,
         backend_failed, is_of_rows,
     },
-    format::{Kind, Manifest, State},
-    keyed_table::{KeyedState, View},
+    format::{Manifest, Shape, State},
+    keyed_table::{KeyedState, TypedState, View},
+    names::Names,
     place::{Place, Scope},
-    restore::{Expected, Old, check_same},
+    restore::{Expected, Old},
+    schema::{self, Reading},
     snapshot,
 };
 
@@ -51,15 +54,15 @@ pub struct KeyedStates<K> {
     old: Vec<Old>,
     /// States whose rows the store was opened with.
     old_rows: OldStates,
-    /// The name of the byte backend, if there is one.
+    /// The name of the backend.
     backend: &'static str,
     key: PhantomData<fn() -> K>,
 }
 
 struct Declared<K> {
     place: Place,
-    kind: Kind,
-    schema: Schema,
+    names: Names,
+    shape: Shape,
     state: Box<dyn KeyedState<K>>,
 }
 
@@ -115,6 +118,7 @@ impl<K: Key> KeyedStates<K> {
             uid,
             max_parallelism: max_parallelism.get(),
             grouping: K::GROUPING.id(),
+            key: &K::schema(),
         };
         let mut states = Self::new(uid, groups, max_parallelism);
         states.backend = backend.name();
@@ -150,7 +154,10 @@ impl<K: Key> KeyedStates<K> {
             let opened = opened.map_err(|error| {
                 backend_failed(&format_args!("operator `{uid}`"), "opening a store", error)
             })?;
-            let store = RowStore::new(uid.into(), opened, groups, &rows.budget);
+            let files = states.old_rows.files();
+            let files = files.map(|file| (file.name.clone(), file.length));
+            let shared = SharedFiles::restored(files);
+            let store = RowStore::new(uid.into(), opened, groups, &rows.budget, shared);
             states.scope.store = Some(Arc::new(store));
         }
         Ok(states)
@@ -165,7 +172,7 @@ impl<K: Key> KeyedStates<K> {
     /// the message, or with keys of another type. [`Corrupt`](ErrorKind::Corrupt) and [`Io`](ErrorKind::Io) from reading.
     pub fn value<V: Data>(
         &mut self,
-        descriptor: impl Into<Descriptor>,
+        descriptor: impl Into<Descriptor<V>>,
     ) -> Result<Handle<ValueState<K, V>>> {
         self.namespaced().value(descriptor)
     }
@@ -174,7 +181,7 @@ impl<K: Key> KeyedStates<K> {
     #[expect(clippy::missing_errors_doc, reason = "as for `value`")]
     pub fn list<T: Data>(
         &mut self,
-        descriptor: impl Into<Descriptor>,
+        descriptor: impl Into<Descriptor<T>>,
     ) -> Result<Handle<ListState<K, T>>> {
         self.namespaced().list(descriptor)
     }
@@ -183,9 +190,50 @@ impl<K: Key> KeyedStates<K> {
     #[expect(clippy::missing_errors_doc, reason = "as for `value`")]
     pub fn map<M: Data + Ord, V: Data>(
         &mut self,
-        descriptor: impl Into<Descriptor>,
+        descriptor: impl Into<Descriptor<(M, V)>>,
     ) -> Result<Handle<MapState<K, M, V>>> {
         self.namespaced().map(descriptor)
+    }
+
+    /// Declares a state that reduces what is added to one value. Errors as for [`value`](Self::value).
+    ///
+    /// ```
+    /// # use cutwater_keygroups::{KeyGroupRange, MaxParallelism};
+    /// # use cutwater_state::{Keyed, KeyedStates};
+    /// # let max = MaxParallelism::new(128).unwrap();
+    /// # let mut states = KeyedStates::<u64>::new("fold", KeyGroupRange::new(0, 128), max);
+    /// let longest = states.reducing("longest", |longest: &mut u32, miles| {
+    ///     *longest = miles.max(*longest);
+    /// })?;
+    /// for miles in [719, 2475, 187] {
+    ///     states[longest].add(Keyed::new(&7), miles)?;
+    /// }
+    /// assert_eq!(states[longest].get(Keyed::new(&7))?, Some(&2475));
+    /// # Ok::<(), cutwater_state::Error>(())
+    /// ```
+    #[expect(clippy::missing_errors_doc, reason = "as for `value`")]
+    pub fn reducing<V: Data>(
+        &mut self,
+        descriptor: impl Into<Descriptor<V>>,
+        reduce: Reduce<V>,
+    ) -> Result<Handle<ReducingState<K, V>>> {
+        self.namespaced().reducing(descriptor, reduce)
+    }
+
+    /// Declares a state that aggregates what is added. Errors as for [`value`](Self::value).
+    #[expect(clippy::missing_errors_doc, reason = "as for `value`")]
+    pub fn aggregating<A: Aggregate>(
+        &mut self,
+        descriptor: impl Into<Descriptor<A::Accumulator>>,
+        aggregate: A,
+    ) -> Result<Handle<AggregatingState<K, A>>> {
+        self.namespaced().aggregating(descriptor, aggregate)
+    }
+
+    /// Declares timers. Errors as for [`value`](Self::value).
+    #[expect(clippy::missing_errors_doc, reason = "as for `value`")]
+    pub fn timers(&mut self, descriptor: impl Into<Descriptor<()>>) -> Result<Handle<Timers<K>>> {
+        self.namespaced().timers(descriptor)
     }
 
     /// To declare a state which has entries in namespaces of type `N`, such as windows:
@@ -217,17 +265,7 @@ impl<K: Key> KeyedStates<K> {
     /// allow it.
     pub fn undeclared(&self) -> Vec<&str> {
         let restored = self.old.iter().flat_map(Old::names);
-        let mut names: Vec<_> = restored
-            .chain(self.old_rows.names())
-            .filter(|name| {
-                self.states
-                    .iter()
-                    .all(|declared| declared.place.state() != *name)
-            })
-            .collect();
-        names.sort_unstable();
-        names.dedup();
-        names
+        Names::undeclared(restored.chain(self.old_rows.names()), self.names())
     }
 
     /// Lets go of the snapshots that were restored from, with their files, once all states are
@@ -320,6 +358,7 @@ impl<K: Key> KeyedStates<K> {
             max_parallelism: self.scope.max_parallelism.get(),
             groups: (groups.start(), groups.end()),
             grouping: K::GROUPING.id().to_owned(),
+            key: K::schema(),
             key_type: any::type_name::<K>().to_owned(),
             files: Vec::new(),
             states: self.states.iter().map(Declared::stored).collect(),
@@ -333,6 +372,7 @@ impl<K: Key> KeyedStates<K> {
             max_parallelism,
             groups,
             grouping,
+            key,
             key_type,
             states,
             ..
@@ -344,6 +384,7 @@ impl<K: Key> KeyedStates<K> {
             max_parallelism,
             groups,
             grouping,
+            key,
             key_type,
             backend: self.backend.to_owned(),
             dropped: self.old_rows.dropped(&ids),
@@ -359,56 +400,70 @@ impl<K: Key> KeyedStates<K> {
 
     /// The snapshot is part of a completed checkpoint. May be lost; a later one covers it.
     ///
-    /// A full snapshot shares no files with others, so that nothing follows from it here.
-    pub fn confirmed(&mut self, _checkpoint: CheckpointId) {}
+    /// From then on snapshots may name its files instead of storing them again.
+    pub fn confirmed(&mut self, checkpoint: CheckpointId) {
+        if let Some(store) = &self.scope.store {
+            store.shared_files().confirmed(checkpoint);
+        }
+    }
 
     /// The snapshot will never be part of a completed checkpoint. May be lost as well.
     ///
-    /// As with [`confirmed`](Self::confirmed), nothing follows from it here.
-    pub fn aborted(&mut self, _checkpoint: CheckpointId) {}
+    /// Its files may be deleted, so that later snapshots do not name them.
+    pub fn aborted(&mut self, checkpoint: CheckpointId) {
+        if let Some(store) = &self.scope.store {
+            store.shared_files().aborted(checkpoint);
+        }
+    }
 
-    pub(crate) fn declare<S: KeyedState<K>>(
+    fn names(&self) -> impl Iterator<Item = &Names> + Clone {
+        self.states.iter().map(|declared| &declared.names)
+    }
+
+    pub(crate) fn declare<S: TypedState<K>>(
         &mut self,
-        descriptor: Descriptor,
-        kind: Kind,
-        derive: impl FnOnce() -> Result<Schema>,
+        descriptor: Descriptor<S::Element>,
         open: impl FnOnce(Place) -> S,
     ) -> Result<Handle<S>> {
-        let Descriptor { name, schema } = descriptor;
-        let mut old_rows = self.old_rows.find(&name);
-        let known = old_rows.next();
-        let id = known.map_or_else(|| self.old_rows.new_id(&name), |known| known.id);
-        let place = Place::new(self.scope.clone(), &name, id);
-        if self
-            .states
-            .iter()
-            .any(|declared| declared.place.state() == name)
-        {
-            let message = format!("{place}: declared twice; give each state its own name");
-            return Err(Error::new(ErrorKind::Invalid, message));
-        }
-        if self.scope.store.is_some() && self.states.iter().any(|other| other.place.id() == id) {
+        let name = descriptor.names.name();
+        let place = Place::new(self.scope.clone(), name, StateId::of(name));
+        descriptor.names.check_free(&place, self.names())?;
+        let old_rows = self.old_rows.find(&place, &descriptor.names)?;
+        let id = self.old_rows.id(&place, &old_rows)?;
+        let place = place.with_id(id);
+        let ids = self.states.iter().map(|other| other.place.id());
+        if self.scope.store.is_some() && ids.into_iter().any(|id| id == place.id()) {
             let message = format!("{place}: its name has the checksum of another's; rename it");
             return Err(Error::new(ErrorKind::Invalid, message));
         }
-        let schema = schema.map_or_else(derive, Ok)?;
-        for stored in known.into_iter().chain(old_rows) {
-            check_same(&place, &stored.state, kind, schema.as_str())?;
-            if stored.id != id {
-                let message = format!(
-                    "{place}: its rows have other numbers in other snapshots; restore from canonical ones"
-                );
-                return Err(Error::new(ErrorKind::Incompatible, message));
-            }
-        }
+        let shape = Shape {
+            kind: S::KIND,
+            schema: descriptor.schema(&place)?.to_string(),
+            namespace: S::Namespace::schema(),
+            stamped: false,
+        };
         let mut state = open(place.clone());
         for old in &self.old {
-            old.load(&place, kind, schema.as_str(), state.table())?;
+            let Some(found) = old.state(&place, &descriptor.names)? else {
+                continue;
+            };
+            let reading = schema::check(&place, &found.shape, &shape, &descriptor.migrations)?;
+            state.read_as(reading);
+            old.load(&place, found, state.table())?;
         }
+        for stored in old_rows {
+            let reading =
+                schema::check(&place, &stored.state.shape, &shape, &descriptor.migrations)?;
+            if let Reading::Migrated(_) = reading {
+                state.read_as(reading);
+                encoded::migrate(&place, stored.groups, state.table())?;
+            }
+        }
+        state.loaded()?;
         self.states.push(Declared {
             place,
-            kind,
-            schema,
+            names: descriptor.names,
+            shape,
             state: Box::new(state),
         });
         Ok(Handle::new(self.states.len() - 1))
@@ -418,9 +473,8 @@ impl<K: Key> KeyedStates<K> {
 impl<K> Declared<K> {
     fn stored(&self) -> State {
         State {
-            name: self.place.state().to_owned(),
-            kind: self.kind,
-            schema: self.schema.to_string(),
+            name: self.names.name().to_owned(),
+            shape: self.shape.clone(),
             sections: Vec::new(),
         }
     }
@@ -479,7 +533,7 @@ impl<K: Key, S: KeyedState<K>> IndexMut<Handle<S>> for KeyedStates<K> {
 
 impl<K> fmt::Debug for KeyedStates<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names = self.states.iter().map(|declared| declared.place.state());
+        let names = self.states.iter().map(|declared| declared.names.name());
         f.debug_struct("KeyedStates")
             .field("uid", &self.scope.uid)
             .field("groups", &self.scope.groups)

@@ -30,10 +30,7 @@ pub use bytes::{SortedRows, byte_backend_conforms};
 ///
 /// testkit::conforms(|task| {
 ///     let mut files = BTreeMap::new();
-///     let stored = task.run(&mut |file| {
-///         files.insert(file.name, file.bytes);
-///         Ok(())
-///     });
+///     let stored = task.run(&mut files);
 ///     Restored::new(stored.expect("writing to memory").manifest, files)
 /// });
 /// ```

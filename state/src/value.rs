@@ -4,8 +4,10 @@ use cutwater_keygroups::Key;
 
 use crate::{
     Data, Keyed, Result,
-    keyed_table::{AnyTable, KeyedState, KeyedTable},
+    format::Kind,
+    keyed_table::{AnyTable, KeyedState, KeyedTable, TypedState},
     place::Place,
+    schema::Reading,
 };
 
 /// One value per key, and per namespace `N` if the state has such.
@@ -98,6 +100,17 @@ impl<K: Key, V: Data> ValueState<K, V> {
     /// Calls `f` with each key and its value, once, in no particular order.
     pub fn for_each(&mut self, mut f: impl FnMut(&K, &V)) -> Result<()> {
         self.table.for_each(|key, (), value| f(key, value))
+    }
+}
+
+impl<K: Key, V: Data, N: Key> TypedState<K> for ValueState<K, V, N> {
+    const KIND: Kind = Kind::Value;
+
+    type Element = V;
+    type Namespace = N;
+
+    fn read_as(&mut self, reading: Reading<V>) {
+        self.table.read_as(reading.of_all(Reading::element));
     }
 }
 

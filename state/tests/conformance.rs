@@ -6,14 +6,9 @@ use cutwater_state::{Restored, SnapshotTask, testkit};
 
 fn in_memory(task: SnapshotTask) -> Restored {
     let mut files = BTreeMap::new();
-    let snapshot = task.run(&mut |file| {
-        assert!(
-            files.insert(file.name, file.bytes).is_none(),
-            "names are unique"
-        );
-        Ok(())
-    });
-    Restored::new(snapshot.unwrap().manifest, files)
+    let snapshot = task.run(&mut files).unwrap();
+    assert_eq!(snapshot.files.len(), files.len(), "names are unique");
+    Restored::new(snapshot.manifest, files)
 }
 
 /// F095, F098, F099, F101, F105.

@@ -1,4 +1,4 @@
-//! Format version 1: bytes written by the first release decode for ever.
+//! Bytes written by earlier releases decode for ever.
 //!
 //! `CUTWATER_BLESS=1` writes the files of the current version anew, which is right only before a
 //! release, or together with a new version number.
@@ -28,10 +28,19 @@ fn totals(key: u64) -> Totals {
     }
 }
 
+fn path(name: &str) -> PathBuf {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+    folder.join(name)
+}
+
+/// What an earlier release wrote.
+fn old(name: &str) -> Vec<u8> {
+    fs::read(path(name)).unwrap()
+}
+
+/// What this release writes, which is what it wrote before.
 fn golden(name: &str, written: &[u8]) -> Vec<u8> {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/golden/v1")
-        .join(name);
+    let path = path(name);
     if env::var_os("CUTWATER_BLESS").is_some() {
         fs::write(&path, written).unwrap();
     }
@@ -43,39 +52,88 @@ fn golden(name: &str, written: &[u8]) -> Vec<u8> {
     bytes
 }
 
+fn restore(manifest: &[u8], file: &[u8], groups: KeyGroupRange) -> Result<KeyedStates<u64>> {
+    let files = BTreeMap::from([("keyed-7-0".to_owned(), file.to_vec())]);
+    let old = Restored::new(manifest, files);
+    KeyedStates::<u64>::restore("fold", groups, MAX, [old])
+}
+
+/// What both versions have.
+fn check_values_lists_and_maps(states: &mut KeyedStates<u64>) -> Result<usize> {
+    let value = states.value::<Totals>("totals")?;
+    let list = states.list::<u16>("recent")?;
+    let map = states.map::<String, bool>("seen")?;
+    for (key, restored) in entries(&mut states[value]) {
+        let keyed = Keyed::new(&key);
+        assert_eq!(restored, totals(key));
+        assert!(states[list].get(keyed)?.eq(&[0, 1, 2]));
+        assert_eq!(states[map].get(keyed, "a")?, Some(&true));
+    }
+    Ok(entries(&mut states[value]).len())
+}
+
 #[test]
 fn keyed_state_of_version_1_decodes() -> Result<()> {
+    let mut found = 0;
+    for groups in [KeyGroupRange::new(0, 5), KeyGroupRange::new(5, 12)] {
+        let mut states = restore(&old("v1/manifest"), &old("v1/keyed-7-0"), groups)?;
+        found += check_values_lists_and_maps(&mut states)?;
+        assert_eq!(states.undeclared(), ["empty"]);
+    }
+    assert_eq!(found, 5);
+
+    // It did not record what keys are encoded like; those of another type are still noticed.
+    let files = BTreeMap::from([("keyed-7-0".to_owned(), old("v1/keyed-7-0"))]);
+    let text = Restored::new(old("v1/manifest"), files);
+    let mut text = KeyedStates::<String>::restore("fold", all(), MAX, [text])?;
+    let error = text.value::<Totals>("totals").unwrap_err();
+    assert!(error.to_string().contains("of type `u64`"), "{error}");
+    Ok(())
+}
+
+fn add(sum: &mut i64, n: i64) {
+    *sum += n;
+}
+
+#[test]
+fn keyed_state_of_version_2_decodes() -> Result<()> {
     let mut states = KeyedStates::<u64>::new("fold", all(), MAX);
     let value = states.value::<Totals>("totals")?;
     let list = states.list::<u16>("recent")?;
     let map = states.map::<String, bool>("seen")?;
     states.value::<i64>("empty")?;
+    let sum = states.reducing("sum", add)?;
+    let by_hour = states
+        .namespaced::<(u32, String)>()
+        .value::<i64>("by-hour")?;
     for key in 0..5 {
         let keyed = Keyed::new(&key);
         states[value].put(keyed, totals(key))?;
         states[list].update(keyed, 0..3)?;
         states[map].put(keyed, "a".to_owned(), true)?;
+        states[sum].add(keyed, -3)?;
+        states[by_hour].put(keyed.at((9, "EWR".to_owned())), 40)?;
     }
     let written = Stored::by(states.snapshot(CheckpointId::new(7)));
-    let manifest = golden("manifest", &written.manifest);
+    let manifest = golden("v2/manifest", &written.manifest);
     assert_eq!(written.files.len(), 1);
-    let file = golden("keyed-7-0", &written.files["keyed-7-0"]);
+    let file = golden("v2/keyed-7-0", &written.files["keyed-7-0"]);
 
-    let files = BTreeMap::from([("keyed-7-0".to_owned(), file)]);
     let mut found = 0;
     for groups in [KeyGroupRange::new(0, 5), KeyGroupRange::new(5, 12)] {
-        let old = Restored::new(manifest.clone(), files.clone());
-        let mut states = KeyedStates::<u64>::restore("fold", groups, MAX, [old])?;
-        let value = states.value::<Totals>("totals")?;
-        let list = states.list::<u16>("recent")?;
-        let map = states.map::<String, bool>("seen")?;
-        assert_eq!(states.undeclared(), ["empty"]);
-        for (key, restored) in entries(&mut states[value]) {
-            let keyed = Keyed::new(&key);
-            assert_eq!(restored, totals(key));
-            assert!(states[list].get(keyed)?.eq(&[0, 1, 2]));
-            assert_eq!(states[map].get(keyed, "a")?, Some(&true));
-            found += 1;
+        let mut states = restore(&manifest, &file, groups)?;
+        found += check_values_lists_and_maps(&mut states)?;
+        assert_eq!(states.undeclared(), ["by-hour", "empty", "sum"]);
+        let sum = states.reducing("sum", add)?;
+        let by_hour = states
+            .namespaced::<(u32, String)>()
+            .value::<i64>("by-hour")?;
+        let mut sums = Vec::new();
+        states[sum].for_each(|key, sum| sums.push((*key, *sum)))?;
+        for (key, sum) in sums {
+            assert_eq!(sum, -3);
+            let at = Keyed::new(&key).at((9, "EWR".to_owned()));
+            assert_eq!(states[by_hour].get(at)?, Some(&40));
         }
     }
     assert_eq!(found, 5);
@@ -92,7 +150,7 @@ fn operator_state_of_version_1_decodes() -> Result<()> {
     states[union].extend([1_u8, 2]);
     states[rules].insert(1, "drop".to_owned());
     let written = states.snapshot()?;
-    let bytes = golden("operator", &written);
+    let bytes = golden("v1/operator", &written);
 
     let mut states = OperatorStates::restore("source", 0, 1, [bytes])?;
     let list = states.list::<(String, u64)>("positions")?;
@@ -110,7 +168,7 @@ fn a_newer_version_is_incompatible() -> Result<()> {
     let mut states = KeyedStates::<u64>::new("fold", all(), MAX);
     let mut stored = Stored::of(&mut states);
     let end = stored.manifest.len() - 4;
-    stored.manifest[7] = 2;
+    stored.manifest[7] = 3;
     let crc = crc32c::crc32c(&stored.manifest[..end]);
     stored.manifest[end..].copy_from_slice(&crc.to_le_bytes());
     let error = KeyedStates::<u64>::restore("fold", all(), MAX, [stored.restored()]).unwrap_err();
@@ -118,7 +176,7 @@ fn a_newer_version_is_incompatible() -> Result<()> {
     assert!(
         error
             .to_string()
-            .contains("format version 2, and this release reads 1"),
+            .contains("format version 3, and this release reads 2"),
         "{error}"
     );
     Ok(())

@@ -31,7 +31,8 @@ fn a_name_is_declared_once() -> Result<(), Error> {
     assert_eq!(error.kind(), ErrorKind::Invalid);
     assert_eq!(
         error.to_string(),
-        "invalid declaration: operator `op`, state `total`: declared twice; give each state its own name"
+        "invalid declaration: operator `op`, state `total`: `total` is or was the name of another state; \
+         give each state its own name"
     );
     Ok(())
 }

@@ -143,8 +143,8 @@ fn another_kind_schema_or_operator_is_refused() -> Result<()> {
     assert_eq!(
         errors[1].to_string(),
         "incompatible snapshot: operator `op`, operator state `l`: restored as list state of `u32`, \
-         declared as list state of `u64`; give a changed state a new name, or restore with the \
-         program that wrote it"
+         declared as list state of `u64`; say how to convert it with `Descriptor::migrate_from`, \
+         give a changed state a new name, or restore with the program that wrote it"
     );
     states.list::<u32>("l")?;
     let twice = states.list::<u32>("l").unwrap_err();

@@ -209,6 +209,30 @@ fn the_log_stays_short() {
     });
 }
 
+/// The ids of failed checkpoints are not used again, though all that told of them is trimmed.
+#[test]
+fn ids_stay_used_when_the_log_is_trimmed() {
+    block_on(async {
+        let blobs = MemoryBlobs::new();
+        let mut options = options();
+        options.log_entries = 10;
+        let (mut store, _) = lead(blobs.clone(), options.clone()).await;
+        carry_out(&mut store, 1).await.unwrap();
+        complete(&mut store, 2).await.unwrap();
+        for id in 3..=30 {
+            store.discard_failed(CheckpointId::new(id)).await.unwrap();
+        }
+        // Says again what is needed, behind the failures; then a last word of an old id.
+        store.apply_retention().await.unwrap();
+        store.committed(CheckpointId::new(2)).await.unwrap();
+        store.apply_retention().await.unwrap();
+        let entries = blobs.list("log/").await.unwrap().len();
+        assert_eq!(entries, 4, "both completions, both commits");
+        let (_, term) = lead(blobs, options).await;
+        assert_eq!(term.first, CheckpointId::new(31));
+    });
+}
+
 /// More savepoints than the log may have entries: it has as many as it needs, and no more.
 #[test]
 fn a_log_shorter_than_what_is_kept_is_not_asked_for() {

@@ -30,7 +30,7 @@ use alloc::collections::VecDeque;
 use core::iter;
 
 use super::{
-    AbortReason, AlignError, Alignment, Channel, Effect, Event, Input,
+    AbortReason, AlignError, Alignment, Channel, Effect, Event, Input, Reading,
     channels::{AtCut, Channels, Status},
     over::Over,
 };
@@ -39,9 +39,8 @@ use crate::{Barrier, CheckpointId, Mode, Time};
 /// Decides when a task holds back channels, forwards the barrier, snapshots, and saves records in
 /// flight.
 ///
-/// Records do not pass through here. The driver asks [`is_blocked`](Self::is_blocked) before it
-/// reads a channel and [`is_recording`](Self::is_recording) when it has read a record, and reports
-/// only barriers, markers and ends of channels.
+/// Records do not pass through here. The driver asks how a channel is to be read
+/// ([`reading`](Self::reading)) before it does, and reports only barriers, markers and ends of channels.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Aligner {
     channels: Channels,
@@ -112,6 +111,8 @@ impl Aligner {
                 if self.joins(barrier) {
                     self.begin_at(now);
                     self.arrived(channel);
+                } else {
+                    self.passed(channel, barrier.checkpoint);
                 }
             }
             Event::Cancelled {
@@ -149,25 +150,14 @@ impl Aligner {
         }
     }
 
-    /// Whether the driver must leave `channel` unread for now. Its side lane it may read.
+    /// How `channel` is to be read: ask before each read. The answer holds until the next event.
     ///
     /// # Panics
     ///
-    /// While a channel is blocked, if the task has no such channel.
+    /// While a channel is blocked or recorded, if the task has no such channel.
     #[inline]
-    pub fn is_blocked(&self, channel: Channel) -> bool {
-        self.channels.is_blocked(channel)
-    }
-
-    /// Whether a record that is read from `channel` now is in flight: besides being processed, it is
-    /// saved with the [`current`](Self::current) checkpoint.
-    ///
-    /// # Panics
-    ///
-    /// While a channel is recorded, if the task has no such channel.
-    #[inline]
-    pub fn is_recording(&self, channel: Channel) -> bool {
-        self.channels.is_recording(channel)
+    pub fn reading(&self, channel: Channel) -> Reading {
+        self.channels.reading(channel)
     }
 
     /// The checkpoint in progress, from its first barrier until it is acknowledged or given up. The
@@ -192,15 +182,13 @@ impl Aligner {
     /// Whether `barrier` counts: it belongs to the checkpoint in progress, which it may have begun.
     fn joins(&mut self, barrier: Barrier) -> bool {
         let checkpoint = barrier.checkpoint;
-        if self.over.contains(checkpoint) {
-            return false;
-        }
         match self.current() {
-            Some(current) if checkpoint < current => return false, // F058: obsolete
             Some(current) if checkpoint == current => {
                 self.follow(barrier);
                 return true;
             }
+            _ if self.over.contains(checkpoint) => return false,
+            Some(current) if checkpoint < current => return false, // F058: obsolete
             Some(current) => self.give_up(current, AbortReason::Subsumed),
             None => {}
         }
@@ -247,6 +235,21 @@ impl Aligner {
             Phase::Recording { .. } | Phase::Idle => Status::Open,
         };
         self.channels.set(channel, status);
+    }
+
+    /// A barrier that does not count still tells that an older one will not come behind it: channels are
+    /// FIFO, and no task sends the barriers of two checkpoints in the wrong order.
+    fn passed(&mut self, channel: Channel, checkpoint: CheckpointId) {
+        let is_missing = match self.phase {
+            Phase::Idle => false,
+            Phase::Aligning { .. } => true, // or the channel would be blocked
+            Phase::Recording { .. } => self.channels.status(channel) == Status::Recording,
+        };
+        if let Some(current) = self.current().filter(|&current| current < checkpoint)
+            && is_missing
+        {
+            self.give_up(current, AbortReason::Subsumed);
+        }
     }
 
     /// Does what is due by `now`, if anything.
@@ -304,11 +307,11 @@ impl Aligner {
     }
 
     fn give_up(&mut self, checkpoint: CheckpointId, reason: AbortReason) {
-        if self.over.contains(checkpoint) {
+        let is_current = self.current() == Some(checkpoint);
+        if !is_current && self.over.contains(checkpoint) {
             return;
         }
         self.over.add(checkpoint);
-        let is_current = self.current() == Some(checkpoint);
         if !(is_current && matches!(self.phase, Phase::Recording { .. })) {
             // Also if nothing of it was seen yet: downstream may be waiting for this task's barrier.
             self.effects.push_back(Effect::ForwardCancel(checkpoint));

@@ -9,10 +9,11 @@
 //! ```
 //!
 //! Invariant: the counters say how many channels are in which state, so asking costs one compare.
+//! Blocked and recorded channels share one, as there are none of both at a time.
 
 use alloc::vec::Vec;
 
-use super::{AlignError, Channel, Input};
+use super::{AlignError, Channel, Input, Reading};
 
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub(super) struct Channels {
@@ -21,8 +22,8 @@ pub(super) struct Channels {
     open: usize,
     /// Of these, the ones that nothing may overtake.
     open_strict: usize,
-    blocked: usize,
-    recording: usize,
+    /// Not [`Free`](Reading::Free) to read: before the cut the blocked ones, after it the recorded ones.
+    not_free: usize,
 }
 
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -41,6 +42,16 @@ pub(super) enum Status {
     /// The cut was made without the barrier: what is read is in-flight state.
     Recording,
     Finished,
+}
+
+impl Status {
+    fn reading(self) -> Reading {
+        match self {
+            Self::Open | Self::Announced | Self::Finished => Reading::Free,
+            Self::Arrived => Reading::Blocked,
+            Self::Recording => Reading::Recorded,
+        }
+    }
 }
 
 /// What the cut made of a channel.
@@ -67,8 +78,7 @@ impl Channels {
             all: Vec::new(),
             open: 0,
             open_strict: 0,
-            blocked: 0,
-            recording: 0,
+            not_free: 0,
         };
         for one in all {
             channels.count(one, true);
@@ -78,20 +88,19 @@ impl Channels {
     }
 
     #[inline]
-    pub(super) fn is_blocked(&self, channel: Channel) -> bool {
-        self.blocked > 0 && self.has(channel, Status::Arrived)
+    pub(super) fn reading(&self, channel: Channel) -> Reading {
+        if self.not_free == 0 {
+            Reading::Free
+        } else {
+            self.reading_of(channel)
+        }
     }
 
-    #[inline]
-    pub(super) fn is_recording(&self, channel: Channel) -> bool {
-        self.recording > 0 && self.has(channel, Status::Recording)
-    }
-
-    /// Out of line: what is inlined into the loop over records is the compare and no more.
+    /// Out of line: what is inlined into the loop over records is one compare and no more.
     #[cold]
     #[inline(never)]
-    fn has(&self, channel: Channel, status: Status) -> bool {
-        self.status(channel) == status
+    fn reading_of(&self, channel: Channel) -> Reading {
+        self.status(channel).reading()
     }
 
     /// Whether all have delivered their barrier in order.
@@ -104,8 +113,9 @@ impl Channels {
         self.open_strict == 0
     }
 
+    /// After the cut: whether all have delivered their barrier, in order or not.
     pub(super) fn are_recorded(&self) -> bool {
-        self.recording == 0
+        self.not_free == 0
     }
 
     pub(super) fn status(&self, channel: Channel) -> Status {
@@ -136,9 +146,11 @@ impl Channels {
 
     /// Forgets the checkpoint. Returns whether a channel was blocked.
     pub(super) fn reset(&mut self) -> bool {
-        let was_blocked = self.blocked > 0;
+        let mut was_blocked = false;
         for channel in (0..self.all.len()).map(Channel) {
-            if self.status(channel) != Status::Finished {
+            let status = self.status(channel);
+            was_blocked |= status == Status::Arrived;
+            if status != Status::Finished {
                 self.set(channel, Status::Open);
             }
         }
@@ -170,8 +182,7 @@ impl Channels {
         let counters = [
             (&mut self.open, is_open),
             (&mut self.open_strict, is_open && one.input == Input::Strict),
-            (&mut self.blocked, one.status == Status::Arrived),
-            (&mut self.recording, one.status == Status::Recording),
+            (&mut self.not_free, one.status.reading() != Reading::Free),
         ];
         for (counter, counts) in counters {
             if counts && add {

@@ -70,7 +70,7 @@ impl fmt::Display for AlignError {
             ),
             Self::ReadWhileBlocked { channel } => write!(
                 f,
-                "channel {} was read while blocked: ask is_blocked first",
+                "channel {} was read while blocked: ask reading() first",
                 channel.0
             ),
             Self::StrictOvertaken { channel } => write!(

@@ -16,15 +16,16 @@
 //!
 //! ```
 //! # use cutwater_barrier::{Barrier, CheckpointId, Time};
-//! use cutwater_barrier::align::{AlignError, Aligner, Channel, Effect, Event};
+//! use cutwater_barrier::align::{AlignError, Aligner, Channel, Effect, Event, Reading};
 //! # enum Item { Record(u64), Barrier(Barrier), Cancel(CheckpointId), End }
 //! # fn turn(aligner: &mut Aligner, now: Time, channel: Channel, queue: &mut Vec<Item>) -> Result<(), AlignError> {
-//! if aligner.is_blocked(channel) {
+//! let reading = aligner.reading(channel);
+//! if reading == Reading::Blocked {
 //!     return Ok(()); // leave its items where they are
 //! }
 //! match queue.pop() {
 //!     Some(Item::Record(record)) => {
-//!         if aligner.is_recording(channel) { /* keep a copy: it was in flight at the cut */ }
+//!         if reading == Reading::Recorded { /* keep a copy: it was in flight at the cut */ }
 //!         /* process it: the machine need not know */
 //!     }
 //!     Some(Item::Barrier(barrier)) => aligner.handle(now, Event::Barrier { channel, barrier })?,
@@ -90,6 +91,23 @@ pub enum Input {
     /// A checkpoint that begins before the barrier of the last one is back gives that one up. So have
     /// [one in progress](crate::coordinate::Config::concurrent_max) at a time.
     Feedback,
+}
+
+/// How a channel is to be read.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[expect(
+    clippy::exhaustive_enums,
+    reason = "a driver that reads another way breaks exactly-once"
+)]
+pub enum Reading {
+    /// Nothing is to be heeded. Always so while no checkpoint is in progress.
+    Free,
+    /// What is read is in flight: besides being processed, each record is saved with the
+    /// [`current`](Aligner::current) checkpoint.
+    Recorded,
+    /// It must not be read for now: what comes next belongs to a later checkpoint. Its side lane may be
+    /// read.
+    Blocked,
 }
 
 /// What happened at a task.
@@ -160,8 +178,8 @@ pub enum Effect {
     /// Save the records that are queued in the channel before the barrier, and take the barrier out, so
     /// that it will not be reported as [`Event::Barrier`]. The records stay and are processed later.
     ///
-    /// They follow, in this order, what was read from the channel while it
-    /// [`is_recording`](Aligner::is_recording).
+    /// They follow, in this order, what was read from the channel while it was
+    /// [`Recorded`](Reading::Recorded).
     Capture {
         /// The checkpoint they are saved with.
         checkpoint: CheckpointId,
@@ -183,8 +201,8 @@ pub enum Effect {
         /// Why.
         reason: AbortReason,
     },
-    /// Channels that delivered the barrier may be read again. Ask `is_blocked`: a newer checkpoint may
-    /// already hold back another.
+    /// Channels that delivered the barrier may be read again. Ask anew: a newer checkpoint may already
+    /// hold back another.
     Resume,
 }
 

@@ -22,6 +22,7 @@ pub(super) struct Over {
 }
 
 impl Over {
+    /// Not to be asked of a checkpoint in progress: it may have been folded in with aborted ones.
     pub(super) fn contains(&self, checkpoint: CheckpointId) -> bool {
         self.up_to >= Some(checkpoint) || self.ahead.contains(&checkpoint)
     }

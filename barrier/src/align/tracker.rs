@@ -9,7 +9,7 @@
 
 use alloc::{collections::VecDeque, vec, vec::Vec};
 
-use super::{AbortReason, AlignError, Alignment, Channel, Effect, Event, over::Over};
+use super::{AbortReason, AlignError, Alignment, Channel, Effect, Event, Reading, over::Over};
 use crate::{Barrier, CheckpointId, Mode, Time};
 
 /// How many checkpoints may be in progress at a task, as in Flink's `CheckpointBarrierTracker`. With
@@ -94,16 +94,11 @@ impl Tracker {
         None
     }
 
-    /// Never: there is no record in flight that the snapshot may miss.
+    /// Always [`Free`](Reading::Free): this is what at-least-once means, and there is no record in flight
+    /// that the snapshot may miss.
     #[inline]
-    pub fn is_recording(&self, _: Channel) -> bool {
-        false
-    }
-
-    /// Never: this is what at-least-once means.
-    #[inline]
-    pub fn is_blocked(&self, _: Channel) -> bool {
-        false
+    pub fn reading(&self, _: Channel) -> Reading {
+        Reading::Free
     }
 
     /// The oldest checkpoint in progress.
@@ -123,11 +118,9 @@ impl Tracker {
     fn join(&mut self, now: Time, barrier: Barrier) -> Option<usize> {
         let barrier = barrier.with_mode(Mode::Aligned);
         let checkpoint = barrier.checkpoint;
-        if self.over.contains(checkpoint) {
-            return None;
-        }
         match self.position(checkpoint) {
             Ok(index) => Some(index),
+            Err(_) if self.over.contains(checkpoint) => None,
             Err(index) => {
                 let pending = Pending {
                     barrier,
@@ -178,12 +171,13 @@ impl Tracker {
     }
 
     fn give_up(&mut self, checkpoint: CheckpointId, reason: AbortReason) {
-        if self.over.contains(checkpoint) {
+        let position = self.position(checkpoint);
+        if position.is_err() && self.over.contains(checkpoint) {
             return;
         }
         self.over.add(checkpoint);
         self.effects.push_back(Effect::ForwardCancel(checkpoint));
-        if let Ok(index) = self.position(checkpoint) {
+        if let Ok(index) = position {
             self.pending.remove(index);
             self.effects.push_back(Effect::Abort { checkpoint, reason });
         }

@@ -8,7 +8,7 @@ use alloc::{collections::VecDeque, vec::Vec};
 use super::{Broken, Did, Fed, Owed, inputs::Lane, outputs::Outputs, taken::Taken};
 use crate::{
     Barrier, CheckpointId, Time,
-    align::{AlignError, Aligner, Channel, Effect, Event, Input, Tracker},
+    align::{AlignError, Aligner, Channel, Effect, Event, Input, Reading, Tracker},
 };
 
 /// Follows one task.
@@ -302,8 +302,10 @@ impl Machine {
     /// The checkpoint that a channel must not be read for.
     fn blocks(&self, channel: Channel) -> Option<CheckpointId> {
         match self {
-            Self::Aligner(aligner) => aligner.current().filter(|_| aligner.is_blocked(channel)),
-            Self::Tracker(_) => None,
+            Self::Aligner(aligner) if aligner.reading(channel) == Reading::Blocked => {
+                aligner.current()
+            }
+            Self::Aligner(_) | Self::Tracker(_) => None,
         }
     }
 }

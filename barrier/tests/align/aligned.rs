@@ -175,6 +175,45 @@ fn two_hundred_aborts_before_any_barrier_are_not_forgotten() {
     );
 }
 
+/// Case B08: what is in progress is not taken for one of the aborted, however many these are.
+#[test]
+fn twenty_later_aborts_leave_the_checkpoint_in_progress_alone() {
+    let aborts: String = (2..=21)
+        .map(|raw| format!("1 abort c{raw} => cancel c{raw}; blocked ch0\n"))
+        .collect();
+    let aborted = format!("0 barrier ch0 c1 => ; blocked ch0\n {aborts}");
+    check(
+        2,
+        &format!("{aborted} 2 barrier ch1 c1 => forward c1, snapshot c1, ack c1 0..2, resume"),
+    );
+    check(
+        2,
+        &format!("{aborted} 2 cancel ch1 c1 => cancel c1, abort c1 cancelled, resume"),
+    );
+    check(
+        2,
+        &format!(
+            "{aborted} 2 barrier ch1 c22 => cancel c1, abort c1 subsumed, resume; blocked ch1
+            3 barrier ch0 c22 => forward c22, snapshot c22, ack c22 2..3, resume"
+        ),
+    );
+}
+
+/// Case F038, SPEC 2.5: the newer one does not count, but the older one will not come behind it.
+#[test]
+fn a_newer_barrier_ends_the_wait_for_an_older_one_even_if_it_was_aborted() {
+    check(
+        3,
+        "
+        0 barrier ch0 c1 => ; blocked ch0
+        1 abort c2       => cancel c2; blocked ch0
+        2 barrier ch1 c2 => cancel c1, abort c1 subsumed, resume
+        3 barrier ch2 c1 =>
+        4 barrier ch2 c2 =>
+    ",
+    );
+}
+
 #[test]
 fn an_abort_of_a_later_checkpoint_leaves_an_earlier_one_alone() {
     check(
@@ -206,9 +245,9 @@ fn impossible_events_are_errors_and_change_nothing() {
         2,
         "
         0 barrier ch0 c1 => ; blocked ch0
-        1 barrier ch0 c2 => error: channel 0 was read while blocked: ask is_blocked first
-        1 cancel ch0 c1  => error: channel 0 was read while blocked: ask is_blocked first
-        1 finished ch0   => error: channel 0 was read while blocked: ask is_blocked first
+        1 barrier ch0 c2 => error: channel 0 was read while blocked: ask reading() first
+        1 cancel ch0 c1  => error: channel 0 was read while blocked: ask reading() first
+        1 finished ch0   => error: channel 0 was read while blocked: ask reading() first
         2 barrier ch2 c1 => error: the task has no channel 2
         3 barrier ch1 c1 => forward c1, snapshot c1, ack c1 0..3, resume
         4 finished ch1   =>

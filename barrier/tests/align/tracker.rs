@@ -103,6 +103,26 @@ fn the_tracker_is_bounded() {
     );
 }
 
+/// Case B08: what is in progress is not taken for one of the aborted, however many these are.
+#[test]
+fn twenty_later_aborts_leave_the_trackers_checkpoint_alone() {
+    let aborts: String = (2..=21)
+        .map(|raw| format!("1 abort c{raw} => cancel c{raw}\n"))
+        .collect();
+    let aborted = format!("0 barrier ch0 c1 =>\n {aborts}");
+    check_tracker(
+        2,
+        &format!("{aborted} 2 barrier ch1 c1 => forward c1, snapshot c1, ack c1 0..2"),
+    );
+    check_tracker(
+        2,
+        &format!(
+            "{aborted} 2 barrier ch0 c22 =>
+            3 barrier ch1 c22 => cancel c1, abort c1 subsumed, forward c22, snapshot c22, ack c22 2..3"
+        ),
+    );
+}
+
 #[test]
 fn the_tracker_refuses_the_same_barrier_twice() {
     check_tracker(

@@ -2,7 +2,7 @@
 
 use std::{fmt, time::Duration};
 
-use cutwater_barrier::align::{AbortReason, AlignError, Channel, Effect, Event, Input};
+use cutwater_barrier::align::{AbortReason, AlignError, Channel, Effect, Event, Input, Reading};
 use cutwater_barrier::{Aligner, Barrier, CheckpointId, Kind, Mode, Time, Tracker};
 
 /// Checks an aligner whose channels barriers may overtake.
@@ -24,8 +24,9 @@ pub(crate) fn check_inputs(inputs: &[Input], transcript: &str) {
         }
         Ok(Answer {
             effects: std::iter::from_fn(|| aligner.poll()).collect(),
-            blocked: which(channels, |channel| aligner.is_blocked(channel)),
-            recording: which(channels, |channel| aligner.is_recording(channel)),
+            readings: (0..channels)
+                .map(|index| aligner.reading(Channel(index)))
+                .collect(),
             deadline: aligner.deadline(),
         })
     });
@@ -43,8 +44,9 @@ pub(crate) fn check_tracker(channels: usize, transcript: &str) {
         }
         Ok(Answer {
             effects: std::iter::from_fn(|| tracker.poll()).collect(),
-            blocked: which(channels, |channel| tracker.is_blocked(channel)),
-            recording: which(channels, |channel| tracker.is_recording(channel)),
+            readings: (0..channels)
+                .map(|index| tracker.reading(Channel(index)))
+                .collect(),
             deadline: tracker.deadline(),
         })
     });
@@ -52,13 +54,8 @@ pub(crate) fn check_tracker(channels: usize, transcript: &str) {
 
 struct Answer {
     effects: Vec<Effect>,
-    blocked: Vec<usize>,
-    recording: Vec<usize>,
+    readings: Vec<Reading>,
     deadline: Option<Time>,
-}
-
-fn which(channels: usize, is: impl Fn(Channel) -> bool) -> Vec<usize> {
-    (0..channels).filter(|&index| is(Channel(index))).collect()
 }
 
 #[track_caller]
@@ -138,12 +135,15 @@ impl fmt::Display for Answer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let effects: Vec<String> = self.effects.iter().map(|&effect| show(effect)).collect();
         f.write_str(&effects.join(", "))?;
-        for (title, channels) in [("blocked", &self.blocked), ("recording", &self.recording)] {
+        for (title, reading) in [
+            ("blocked", Reading::Blocked),
+            ("recording", Reading::Recorded),
+        ] {
+            let channels = self.readings.iter().enumerate();
+            let channels = channels.filter(|&(_, it)| *it == reading);
+            let channels: String = channels.map(|(index, _)| format!(" ch{index}")).collect();
             if !channels.is_empty() {
-                write!(f, "; {title}")?;
-            }
-            for index in channels {
-                write!(f, " ch{index}")?;
+                write!(f, "; {title}{channels}")?;
             }
         }
         match self.deadline {

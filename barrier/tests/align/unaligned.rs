@@ -227,6 +227,36 @@ fn a_newer_barrier_ends_the_recording() {
     );
 }
 
+/// Case F038, SPEC 2.5: the newer one does not count, but the older one will not come behind it.
+#[test]
+fn a_newer_barrier_ends_the_recording_even_if_it_was_aborted() {
+    check(
+        2,
+        "
+        1 barrier ch0 u1  => forward u1, snapshot u1, resume; recording ch1
+        2 abort c2        => cancel c2; recording ch1
+        3 overtook ch1 u2 => ; recording ch1
+        4 barrier ch1 u2  => abort c1 subsumed
+        5 barrier ch1 u1  =>
+    ",
+    );
+}
+
+/// The channel has delivered the older one: nothing is missing from it.
+#[test]
+fn an_aborted_newer_barrier_on_another_channel_leaves_the_recording_alone() {
+    check(
+        2,
+        "
+        1 barrier ch0 u1  => forward u1, snapshot u1, resume; recording ch1
+        2 abort c2        => cancel c2; recording ch1
+        3 barrier ch0 u2  => ; recording ch1
+        4 overtook ch1 u1 => capture c1 ch1, ack c1 1..4
+        5 overtook ch1 u2 =>
+    ",
+    );
+}
+
 /// The newer one comes by the side lane of a channel that the older one blocks.
 #[test]
 fn a_blocked_channel_may_be_overtaken_by_a_newer_barrier() {

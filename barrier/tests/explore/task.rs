@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use cutwater_barrier::align::{AbortReason, Channel, Effect, Event, Input};
+use cutwater_barrier::align::{AbortReason, Channel, Effect, Event, Input, Reading};
 use cutwater_barrier::{Aligner, Barrier, CheckpointId, Time};
 
 use crate::job::{Job, Records};
@@ -85,7 +85,8 @@ impl Task {
     }
 
     pub(crate) fn is_readable(&self, channel: usize) -> bool {
-        !self.lanes[channel].items.is_empty() && !self.aligner.is_blocked(Channel(channel))
+        let is_blocked = self.aligner.reading(Channel(channel)) == Reading::Blocked;
+        !is_blocked && !self.lanes[channel].items.is_empty()
     }
 
     /// Reads one item. A record that comes round a loop stays here.
@@ -95,7 +96,7 @@ impl Task {
         let channel = Channel(channel);
         let event = match item.expect("the channel is readable") {
             Item::Record(record) => {
-                if self.aligner.is_recording(channel) {
+                if self.aligner.reading(channel) == Reading::Recorded {
                     assert_ne!(input, Input::Strict, "it carries no state");
                     let taken = self.taken.as_mut();
                     let part = taken.expect("a channel is recorded after the snapshot");
@@ -207,8 +208,7 @@ impl Task {
         assert_eq!(self.aligner.deadline(), None);
         for (index, lane) in self.lanes.iter().enumerate() {
             assert_eq!(*lane, Lane::default(), "channel {index} is not read");
-            assert!(!self.aligner.is_blocked(Channel(index)));
-            assert!(!self.aligner.is_recording(Channel(index)));
+            assert_eq!(self.aligner.reading(Channel(index)), Reading::Free);
         }
         // The machine shows what it keeps only here.
         let kept = format!("{:?}", self.aligner).len();

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use cutwater_barrier::align::{AlignError, Channel, Effect, Event};
+use cutwater_barrier::align::{AlignError, Channel, Effect, Event, Reading};
 use cutwater_barrier::{Aligner, Barrier, CheckpointId, Time, Tracker};
 
 use crate::scenario::Scenario;
@@ -85,7 +85,7 @@ impl Task {
     pub(crate) fn readable(&self) -> Vec<usize> {
         (0..self.queues.len())
             .filter(|&channel| !self.queues[channel].is_empty())
-            .filter(|&channel| !self.is_blocked(Channel(channel)))
+            .filter(|&channel| self.reading(Channel(channel)) != Reading::Blocked)
             .collect()
     }
 
@@ -219,10 +219,10 @@ impl Task {
         }
     }
 
-    fn is_blocked(&self, channel: Channel) -> bool {
+    fn reading(&self, channel: Channel) -> Reading {
         match &self.machine {
-            Machine::ExactlyOnce(aligner) => aligner.is_blocked(channel),
-            Machine::AtLeastOnce(tracker) => tracker.is_blocked(channel),
+            Machine::ExactlyOnce(aligner) => aligner.reading(channel),
+            Machine::AtLeastOnce(tracker) => tracker.reading(channel),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-use cutwater_barrier::align::{Channel, Effect, Event, Input};
+use cutwater_barrier::align::{Channel, Effect, Event, Input, Reading};
 use cutwater_barrier::testkit::{Broken, Did, Fed, Watch};
 use cutwater_barrier::{Aligner, Barrier, CheckpointId, Mode, Time};
 
@@ -100,7 +100,7 @@ impl Driver {
     /// Reads up to so many items, and stops where it has to.
     pub(crate) fn read(&mut self, channel: usize, items: usize) -> Outcome {
         for _ in 0..items {
-            let is_blocked = self.aligner.is_blocked(Channel(channel));
+            let is_blocked = self.aligner.reading(Channel(channel)) == Reading::Blocked;
             if is_blocked && self.flaw != Flaw::ReadsBlocked {
                 return Ok(());
             }
@@ -142,7 +142,8 @@ impl Driver {
     }
 
     fn process(&mut self, channel: Channel, record: u64) -> Outcome {
-        let saves = self.aligner.is_recording(channel) && self.flaw != Flaw::SavesNoReads;
+        let is_recorded = self.aligner.reading(channel) == Reading::Recorded;
+        let saves = is_recorded && self.flaw != Flaw::SavesNoReads;
         self.watch.did(Did::Read { channel, record })?;
         if saves || self.flaw == Flaw::SavesAlways {
             let current = self.aligner.current();

@@ -4,7 +4,7 @@
 //! early: a `00` byte becomes `00 FF`, and `00 01` ends the key (as in CockroachDB's key encoding).
 //! The end sorts before any continuation, so "a" comes before "a\0" and "ab".
 
-use alloc::{boxed::Box, string::String, sync::Arc, vec::Vec};
+use alloc::{borrow::ToOwned, boxed::Box, format, string::String, sync::Arc, vec::Vec};
 
 use super::{DecodeError, Key, take};
 use crate::{Grouping, KeyHash};
@@ -14,7 +14,7 @@ const ESCAPED_ZERO: u8 = 0xFF;
 const END: u8 = 0x01;
 
 macro_rules! string_key {
-    ($($string:ty, from $from:ident;)+) => {$(
+    ($($string:ty, from $from:ident, called $schema:literal;)+) => {$(
         impl Key for $string {
             const GROUPING: Grouping = Grouping::Xxh64;
 
@@ -32,17 +32,21 @@ macro_rules! string_key {
             fn decode(bytes: &mut &[u8]) -> Result<Self, DecodeError> {
                 $from(decode_escaped(bytes)?).map(Self::from)
             }
+
+            fn schema() -> String {
+                $schema.to_owned()
+            }
         }
     )+};
 }
 
 string_key! {
-    String, from text;
-    Box<str>, from text;
-    Arc<str>, from text;
-    Vec<u8>, from bytes;
-    Box<[u8]>, from bytes;
-    Arc<[u8]>, from bytes;
+    String, from text, called "string";
+    Box<str>, from text, called "string";
+    Arc<str>, from text, called "string";
+    Vec<u8>, from bytes, called "bytes";
+    Box<[u8]>, from bytes, called "bytes";
+    Arc<[u8]>, from bytes, called "bytes";
 }
 
 impl<const N: usize> Key for [u8; N] {
@@ -61,6 +65,10 @@ impl<const N: usize> Key for [u8; N] {
     #[inline]
     fn decode(bytes: &mut &[u8]) -> Result<Self, DecodeError> {
         take(bytes)
+    }
+
+    fn schema() -> String {
+        format!("[u8; {N}]")
     }
 }
 

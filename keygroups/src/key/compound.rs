@@ -1,6 +1,6 @@
 //! Keys of several parts or none, and types of one's own.
 
-use alloc::vec::Vec;
+use alloc::{format, string::String, vec::Vec};
 
 use super::{DecodeError, Key};
 use crate::{Grouping, KeyHash};
@@ -29,6 +29,10 @@ macro_rules! tuple_key {
             fn decode(bytes: &mut &[u8]) -> Result<Self, DecodeError> {
                 Ok(($first::decode(bytes)?, $($part::decode(bytes)?),+))
             }
+
+            fn schema() -> String {
+                __schema(&[$first::schema(), $($part::schema()),+])
+            }
         }
     )+};
 }
@@ -54,6 +58,10 @@ impl Key for () {
     #[inline]
     fn decode(_: &mut &[u8]) -> Result<Self, DecodeError> {
         Ok(())
+    }
+
+    fn schema() -> String {
+        __schema(&[])
     }
 }
 
@@ -104,6 +112,13 @@ macro_rules! key {
                     $($field: $crate::Key::decode(bytes)?,)*
                 })
             }
+
+            fn schema() -> $crate::__String {
+                $crate::__schema(&[
+                    $crate::__schema_of(|this: &Self| &this.$first),
+                    $($crate::__schema_of(|this: &Self| &this.$field),)*
+                ])
+            }
         }
     };
 }
@@ -124,4 +139,19 @@ macro_rules! __grouping {
 #[doc(hidden)]
 pub const fn __grouping_of<S, F: Key>(_field: fn(&S) -> &F) -> Grouping {
     F::GROUPING
+}
+
+/// The schema of a key of these parts: of one part, that part's.
+#[doc(hidden)]
+pub fn __schema(parts: &[String]) -> String {
+    match parts {
+        [only] => only.clone(),
+        _ => format!("({})", parts.join(", ")),
+    }
+}
+
+/// The schema of the field that `_field` borrows: the macro knows its name, not its type.
+#[doc(hidden)]
+pub fn __schema_of<S, F: Key>(_field: fn(&S) -> &F) -> String {
+    F::schema()
 }

@@ -1,6 +1,6 @@
 //! Numbers, `bool` and `char` as keys.
 
-use alloc::vec::Vec;
+use alloc::{borrow::ToOwned, string::String, vec::Vec};
 
 use super::{DecodeError, Key, take};
 use crate::{Grouping, KeyHash};
@@ -24,6 +24,10 @@ macro_rules! integer_key {
             #[inline]
             fn decode(bytes: &mut &[u8]) -> Result<Self, DecodeError> {
                 Ok(Self::from_be_bytes(take(bytes)?) ^ $flip)
+            }
+
+            fn schema() -> String {
+                stringify!($integer).to_owned()
             }
         }
     )+};
@@ -73,6 +77,10 @@ impl Key for bool {
             _ => Err(DecodeError::Value),
         }
     }
+
+    fn schema() -> String {
+        "bool".to_owned()
+    }
 }
 
 impl Key for char {
@@ -91,5 +99,9 @@ impl Key for char {
     #[inline]
     fn decode(bytes: &mut &[u8]) -> Result<Self, DecodeError> {
         Self::from_u32(u32::decode(bytes)?).ok_or(DecodeError::Value)
+    }
+
+    fn schema() -> String {
+        "char".to_owned()
     }
 }

@@ -5,17 +5,12 @@
 
 use std::{
     collections::BTreeSet,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
 use cutwater_barrier::CheckpointId;
-use cutwater_runtime::{
-    BoxError, Job, KeyedContext, KeyedOpen, KeyedProcess, Moment, Observer, Settings,
-};
+use cutwater_runtime::{BoxError, Job, JobHandle, KeyedContext, KeyedOpen, KeyedProcess, Settings};
 use cutwater_source::{
     Assignment, Discovery, Enumerator, Reader, ReaderContext, Source, Split, Status,
 };
@@ -23,8 +18,7 @@ use cutwater_state::{Handle, ValueState};
 use cutwater_storage::LocalBlobs;
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
-
-pub(crate) const RECORDS: u64 = 20_000_000;
+use tempfile::TempDir;
 
 pub(crate) fn cpu(clock: ClockId) -> Duration {
     let time = clock_gettime(clock);
@@ -159,23 +153,30 @@ impl Reader for Generate {
     }
 }
 
-/// Adds up, and tells now and then what its thread has used.
+/// How far the processing thread is: records, and its CPU time.
+#[derive(Clone, Default)]
+pub(crate) struct Progress(Arc<Mutex<(u64, Duration)>>);
+
+impl Progress {
+    pub(crate) fn so_far(&self) -> (u64, Duration) {
+        *self.0.lock().expect("nobody panics with it")
+    }
+}
+
+/// Adds up, and tells now and then how far it is.
 struct Sum {
     total: Handle<ValueState<u64, i64>>,
     records: u64,
-    thread: Arc<AtomicU64>,
+    progress: Progress,
 }
 
 impl Sum {
-    fn open(
-        open: &mut KeyedOpen<'_, u64>,
-        thread: &Arc<AtomicU64>,
-    ) -> cutwater_runtime::Result<Self> {
+    fn open(open: &mut KeyedOpen<'_, u64>, progress: Progress) -> cutwater_runtime::Result<Self> {
         let total = open.keyed.value("total").expect("a new state");
         Ok(Self {
             total,
             records: 0,
-            thread: Arc::clone(thread),
+            progress,
         })
     }
 }
@@ -196,56 +197,37 @@ impl KeyedProcess<u64> for Sum {
         out.push((key, total));
         self.records += 1;
         if self.records.is_multiple_of(1 << 16) {
-            let used = cpu(ClockId::ThreadCPUTime).as_nanos();
-            self.thread
-                .store(u64::try_from(used).unwrap_or(u64::MAX), Ordering::Relaxed);
+            let so_far = (self.records, cpu(ClockId::ThreadCPUTime));
+            *self.progress.0.lock().expect("nobody panics with it") = so_far;
         }
         Ok(())
     }
 }
 
-/// What a run has used.
-pub(crate) struct Used {
-    /// CPU time of all threads.
-    pub(crate) process: Duration,
-    /// CPU time of the processing thread.
-    pub(crate) thread: Duration,
-    /// Checkpoints completed.
-    pub(crate) checkpoints: u64,
+/// A keyed sum that runs.
+pub(crate) struct Running {
+    pub(crate) handle: JobHandle,
+    pub(crate) progress: Progress,
+    _directory: TempDir,
 }
 
-/// Runs the job over all records, with a checkpoint every `interval` and one at the end.
-pub(crate) fn run(keys: u64, interval: Option<Duration>) -> Used {
-    let directory = tempfile::tempdir().expect("a temporary directory");
-    let store = LocalBlobs::open(directory.path()).expect("a directory");
-    let thread = Arc::new(AtomicU64::new(0));
-    let job = Job::new("keyed-sum");
-    let used = Arc::clone(&thread);
-    job.source(
-        "numbers",
-        Generator {
-            keys,
-            records: RECORDS,
-        },
-    )
-    .key_by(|record| record.0)
-    .process("sum", move |open| Sum::open(open, &used));
-    let mut settings = Settings::default();
-    settings.checkpoint_interval = interval;
-    let completed = Arc::new(AtomicU64::new(0));
-    let counted = Arc::clone(&completed);
-    let observer = Observer::new(move |moment| {
-        if let Moment::Completed(_) = moment {
-            counted.fetch_add(1, Ordering::Relaxed);
+impl Running {
+    /// Starts the job over `records`, with a checkpoint every `interval` and one at the end.
+    pub(crate) fn start(keys: u64, records: u64, interval: Option<Duration>) -> Self {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let store = LocalBlobs::open(directory.path()).expect("a directory");
+        let progress = Progress::default();
+        let told = progress.clone();
+        let job = Job::new("keyed-sum");
+        job.source("numbers", Generator { keys, records })
+            .key_by(|record| record.0)
+            .process("sum", move |open| Sum::open(open, told.clone()));
+        let mut settings = Settings::default();
+        settings.checkpoint_interval = interval;
+        Self {
+            handle: job.start(store, settings).expect("the job starts"),
+            progress,
+            _directory: directory,
         }
-    });
-    settings.observer = observer;
-    let before = cpu(ClockId::ProcessCPUTime);
-    let handle = job.start(store, settings).expect("the job starts");
-    handle.wait().expect("the job ends well");
-    Used {
-        process: cpu(ClockId::ProcessCPUTime) - before,
-        thread: Duration::from_nanos(thread.load(Ordering::Relaxed)),
-        checkpoints: completed.load(Ordering::Relaxed),
     }
 }

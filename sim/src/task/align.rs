@@ -2,7 +2,7 @@
 
 use cutwater_barrier::{
     Barrier, CheckpointId, Mode, Time,
-    align::{AbortReason, Channel, Effect, Event},
+    align::{AbortReason, Channel, Effect, Event, Reading},
     stats::TaskStats,
     testkit::Did,
 };
@@ -79,7 +79,7 @@ impl Task {
         match item {
             Item::Record(record) => {
                 let number = at.lanes[self.inputs[index].lane].read - 1;
-                if self.machine.is_recording(channel) {
+                if self.machine.reading(channel) == Reading::Recorded {
                     self.keep(index, number, vec![record], at);
                 }
                 self.watched.did(Did::Read {
@@ -162,7 +162,7 @@ impl Task {
                     at.news.push(News::GaveUp(checkpoint));
                 }
             }
-            Effect::Resume => {} // `is_blocked` is asked before each item.
+            Effect::Resume => {} // The machine is asked before each item.
         }
     }
 

@@ -2,7 +2,7 @@
 
 use cutwater_barrier::{
     Aligner, CheckpointId, Time, Tracker,
-    align::{AlignError, Channel, Effect, Event, Input},
+    align::{AlignError, Channel, Effect, Event, Input, Reading},
 };
 
 use crate::job::Job;
@@ -50,17 +50,10 @@ impl Machine {
         }
     }
 
-    pub(super) fn is_blocked(&self, channel: Channel) -> bool {
+    pub(super) fn reading(&self, channel: Channel) -> Reading {
         match self {
-            Self::ExactlyOnce(aligner) => aligner.is_blocked(channel),
-            Self::AtLeastOnce(tracker) => tracker.is_blocked(channel),
-        }
-    }
-
-    pub(super) fn is_recording(&self, channel: Channel) -> bool {
-        match self {
-            Self::ExactlyOnce(aligner) => aligner.is_recording(channel),
-            Self::AtLeastOnce(_) => false,
+            Self::ExactlyOnce(aligner) => aligner.reading(channel),
+            Self::AtLeastOnce(tracker) => tracker.reading(channel),
         }
     }
 

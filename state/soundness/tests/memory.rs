@@ -10,10 +10,7 @@ use cutwater_state::{Keyed, KeyedStates, Restored, SnapshotTask, testkit};
 
 fn stored(task: SnapshotTask) -> Restored {
     let mut files = BTreeMap::new();
-    let snapshot = task.run(&mut |file| {
-        files.insert(file.name, file.bytes);
-        Ok(())
-    });
+    let snapshot = task.run(&mut files);
     Restored::new(snapshot.expect("writing to memory").manifest, files)
 }
 

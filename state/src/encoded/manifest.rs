@@ -6,7 +6,7 @@
 //!
 //! The files are the backend's. What its rows look like: [`row_key`](super::row_key) and postcard.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use cutwater_keygroups::KeyGroupRange;
 use serde::{Deserialize, Serialize};
@@ -15,7 +15,9 @@ use super::{OldRows, RowsFile, StateId};
 use crate::{
     Error, ErrorKind, Restored, Result,
     format::{self, State},
-    restore::Expected,
+    names::Names,
+    place::Place,
+    restore::{Expected, Identity},
 };
 
 /// Starts each manifest; the last byte is the version.
@@ -31,6 +33,8 @@ pub(crate) struct Manifest {
     pub(crate) groups: (u16, u16),
     /// How hashes pick groups.
     pub(crate) grouping: String,
+    /// What keys are encoded like.
+    pub(crate) key: String,
     /// Rust's name for the key type, for messages.
     pub(crate) key_type: String,
     /// The name of the backend whose files these are.
@@ -68,7 +72,12 @@ impl OldStates {
     ) -> Result<Option<OldRows>> {
         let what = format!("operator `{}`: a snapshot's manifest", expected.uid);
         let manifest: Manifest = format::unsealed(MAGIC, restored.manifest(), &what)?;
-        expected.check(&manifest.uid, manifest.max_parallelism, &manifest.grouping)?;
+        expected.check(&Identity {
+            uid: &manifest.uid,
+            max_parallelism: manifest.max_parallelism,
+            grouping: &manifest.grouping,
+            key: &manifest.key,
+        })?;
         if manifest.backend != backend {
             return Err(other_backend(expected.uid, &manifest.backend, backend));
         }
@@ -87,42 +96,73 @@ impl OldStates {
         Ok(Some(old))
     }
 
+    /// The files of the snapshots.
+    pub(crate) fn files(&self) -> impl Iterator<Item = &RowsFile> {
+        self.manifests.iter().flat_map(|old| &old.files)
+    }
+
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
-        self.states().map(|stored| stored.state.name.as_str())
+        let names = self.manifests.iter().flat_map(|old| &old.states);
+        names.map(|stored| stored.state.name.as_str())
     }
 
-    /// The state called `name` in each of the snapshots that has it.
-    pub(crate) fn find<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a StoredState> {
-        self.states()
-            .filter(move |stored| stored.state.name == name)
-    }
-
-    /// What may stand for a new state in the keys of its rows: nothing that did for another.
-    pub(crate) fn new_id(&self, name: &str) -> StateId {
-        let dropped = self.manifests.iter().flat_map(|old| &old.dropped);
-        let known = self.states().map(|stored| &stored.id);
-        let taken: BTreeMap<StateId, ()> = dropped.chain(known).map(|id| (*id, ())).collect();
-        let mut id = StateId::of(name);
-        while taken.contains_key(&id) {
-            id = id.next();
+    /// The state that has one of `names`, in each of the snapshots that has it.
+    pub(crate) fn find(&self, place: &Place, names: &Names) -> Result<Vec<Found<'_>>> {
+        let mut found = Vec::new();
+        for Manifest { groups, states, .. } in &self.manifests {
+            let stored = names.find(place, states, |stored| &stored.state.name)?;
+            found.extend(stored.map(|StoredState { id, state }| Found {
+                id: *id,
+                state,
+                groups: KeyGroupRange::new(groups.0, groups.1),
+            }));
         }
-        id
+        Ok(found)
     }
 
-    /// What stands for states that are not among `declared`.
+    /// What stands for a state in the keys of its rows: what did in all snapshots where it was `found`, or
+    /// else what its name has by itself, or if that stood for another state, something new.
+    pub(crate) fn id(&self, place: &Place, found: &[Found<'_>]) -> Result<StateId> {
+        let Some(first) = found.first() else {
+            let taken = self.ids();
+            let mut id = place.id();
+            while taken.contains(&id) {
+                id = id.next();
+            }
+            return Ok(id);
+        };
+        if found.iter().any(|other| other.id != first.id) {
+            let message = format!(
+                "{place}: it has different numbers in the snapshots of different subtasks; restore \
+                 from canonical ones"
+            );
+            return Err(Error::new(ErrorKind::Incompatible, message));
+        }
+        Ok(first.id)
+    }
+
+    /// What stood for states that are not among `declared`.
     pub(crate) fn dropped(&self, declared: &[StateId]) -> Vec<StateId> {
-        let before = self.manifests.iter().flat_map(|old| &old.dropped);
-        let known = self.states().map(|stored| &stored.id);
-        let mut ids: Vec<_> = before.chain(known).copied().collect();
-        ids.retain(|id| !declared.contains(id));
-        ids.sort_unstable();
-        ids.dedup();
-        ids
+        let ids = self.ids().into_iter();
+        ids.filter(|id| !declared.contains(id)).collect()
     }
 
-    fn states(&self) -> impl Iterator<Item = &StoredState> {
-        self.manifests.iter().flat_map(|old| &old.states)
+    fn ids(&self) -> BTreeSet<StateId> {
+        let dropped = self.manifests.iter().flat_map(|old| &old.dropped);
+        let states = self.manifests.iter().flat_map(|old| &old.states);
+        dropped
+            .chain(states.map(|stored| &stored.id))
+            .copied()
+            .collect()
     }
+}
+
+/// A state in an old snapshot.
+pub(crate) struct Found<'a> {
+    id: StateId,
+    pub(crate) state: &'a State,
+    /// The groups of the snapshot.
+    pub(crate) groups: KeyGroupRange,
 }
 
 /// Whether a manifest is of a snapshot of rows.

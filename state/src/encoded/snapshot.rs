@@ -1,7 +1,7 @@
 //! Snapshots of rows: as the backend's own files, or in the canonical form.
 
 use std::{
-    io::Read,
+    mem,
     ops::ControlFlow,
     sync::{Arc, Mutex, PoisonError},
 };
@@ -10,13 +10,13 @@ use cutwater_barrier::CheckpointId;
 use cutwater_keygroups::KeyGroupRange;
 
 use super::{
-    Manifest, RowsCheckpoint, Ticket,
+    Manifest, RowStore, RowsCheckpoint, RowsFile, Ticket,
     manifest::MAGIC,
     row_key::{self, HEAD},
     store::backend_failed,
 };
 use crate::{
-    BoxError, Error, ErrorKind, NewFile, Result, Snapshot, format,
+    BoxError, Error, ErrorKind, NewFile, Result, Snapshot, Store, format,
     place::Place,
     snapshot::{Frozen, Writer},
 };
@@ -28,44 +28,54 @@ pub(crate) struct RowsTask {
 }
 
 impl RowsTask {
-    pub(crate) fn run(
-        self,
-        store: &mut dyn FnMut(NewFile) -> Result<(), BoxError>,
-    ) -> Result<Snapshot> {
+    pub(crate) fn run(self, store: &mut dyn Store) -> Result<Snapshot> {
         let Self {
             mut manifest,
             ticket,
         } = self;
+        let rows = Arc::clone(ticket.store());
         let checkpoint = ticket.checkpoint()?;
-        let uid = &manifest.uid;
+        let mut bytes_new = 0;
         for (number, file) in checkpoint.files().iter().enumerate() {
-            let failed = |error: BoxError| {
-                let message = format!("operator `{uid}`: storing `{}`", file.name);
+            let stored = put(&*checkpoint, number, file, &rows, store);
+            bytes_new += stored.map_err(|error| {
+                let message = format!("operator `{}`: storing `{}`", manifest.uid, file.name);
                 Error::new(ErrorKind::Io, message).with_source(error)
-            };
-            let mut bytes = Vec::new();
-            let mut reader = checkpoint.open(number).map_err(failed)?;
-            reader
-                .read_to_end(&mut bytes)
-                .map_err(|e| failed(e.into()))?;
-            store(NewFile {
-                name: file.name.clone(),
-                bytes,
-            })
-            .map_err(failed)?;
+            })?;
         }
         manifest.files = checkpoint.files().to_vec();
         manifest.description = checkpoint.description();
-        let bytes = manifest.files.iter().map(|file| file.length).sum();
-        Ok(Snapshot {
+        let files = &manifest.files;
+        let snapshot = Snapshot {
             checkpoint: CheckpointId::new(manifest.checkpoint),
             groups: KeyGroupRange::new(manifest.groups.0, manifest.groups.1),
             manifest: format::sealed(MAGIC, &manifest)?,
-            files: manifest.files.into_iter().map(|file| file.name).collect(),
-            bytes_new: bytes,
-            bytes_full: bytes,
-        })
+            files: files.iter().map(|file| file.name.clone()).collect(),
+            bytes_new,
+            bytes_full: files.iter().map(|file| file.length).sum(),
+        };
+        let named = manifest.files.into_iter().map(|f| (f.name, f.length));
+        rows.shared_files().written(snapshot.checkpoint, named);
+        Ok(snapshot)
     }
+}
+
+/// Stores a file, unless a confirmed snapshot has it. Returns the bytes that were stored.
+fn put(
+    checkpoint: &dyn RowsCheckpoint,
+    number: usize,
+    file: &RowsFile,
+    rows: &RowStore,
+    store: &mut dyn Store,
+) -> Result<u64, BoxError> {
+    let RowsFile { name, length } = file;
+    let is_confirmed = rows.shared_files().contains(name, *length);
+    if is_confirmed && store.reuse(name)? {
+        return Ok(0);
+    }
+    let reader = checkpoint.open(number)?;
+    store.store(NewFile::read_from(name.clone(), *length, reader))?;
+    Ok(*length)
 }
 
 /// The rows of one state, to be written in the canonical form: that of memory state.
@@ -91,7 +101,7 @@ impl Flush {
 
     fn checkpoint(&self) -> Result<Arc<dyn RowsCheckpoint>> {
         let mut to_flush = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match std::mem::replace(&mut *to_flush, ToFlush::Failed) {
+        match mem::replace(&mut *to_flush, ToFlush::Failed) {
             ToFlush::Ticket(ticket) => {
                 let written: Arc<dyn RowsCheckpoint> = ticket.checkpoint()?.into();
                 *to_flush = ToFlush::Written(Arc::clone(&written));

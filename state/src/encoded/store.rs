@@ -26,7 +26,7 @@ use super::{
     row_key::StateId,
     share::{Budget, Share},
 };
-use crate::{BoxError, Error, ErrorKind, Result};
+use crate::{BoxError, Error, ErrorKind, Result, SharedFiles};
 
 /// A cache as of one moment, its types erased.
 pub(crate) trait FrozenRows: Send {
@@ -46,6 +46,8 @@ pub(crate) struct RowStore {
     rows: Box<dyn Rows>,
     groups: KeyGroupRange,
     budget: Arc<Budget>,
+    /// Which files of checkpoints need not be stored again. Held for moments.
+    shared_files: Mutex<SharedFiles>,
     /// Held for moments.
     pending: Mutex<Pending>,
     /// Held while flushes are written: checkpoints that nobody has come for yet.
@@ -77,12 +79,14 @@ impl RowStore {
         rows: Box<dyn Rows>,
         groups: KeyGroupRange,
         budget: &Arc<Budget>,
+        shared_files: SharedFiles,
     ) -> Self {
         Self {
             uid,
             rows,
             groups,
             budget: Arc::clone(budget),
+            shared_files: Mutex::new(shared_files),
             pending: Mutex::default(),
             written: Mutex::default(),
         }
@@ -90,6 +94,10 @@ impl RowStore {
 
     pub(crate) fn rows(&self) -> &dyn Rows {
         &*self.rows
+    }
+
+    pub(crate) fn shared_files(&self) -> MutexGuard<'_, SharedFiles> {
+        lock(&self.shared_files)
     }
 
     /// A share for one more cache.
@@ -210,6 +218,10 @@ pub(crate) struct Ticket {
 }
 
 impl Ticket {
+    pub(crate) fn store(&self) -> &Arc<RowStore> {
+        &self.store
+    }
+
     /// Writes the flush, if nobody has yet, and returns its checkpoint.
     pub(crate) fn checkpoint(self) -> Result<Box<dyn RowsCheckpoint>> {
         let mut written = lock(&self.store.written);

@@ -19,6 +19,9 @@
 //! # Ok::<(), cutwater_state::Error>(())
 //! ```
 
+mod check;
+mod evolution;
+mod migration;
 mod trace;
 
 use std::{any, fmt};
@@ -26,6 +29,8 @@ use std::{any, fmt};
 use serde::de::DeserializeOwned;
 
 use crate::{Error, ErrorKind, Result};
+pub(crate) use check::check;
+pub(crate) use migration::{Migration, Read, Reading, take};
 
 /// What the bytes of a type look like.
 #[derive(Clone, Debug, Eq, PartialEq)]

@@ -14,8 +14,8 @@ use cutwater_keygroups::{KeyGroup, KeyGroupRange};
 
 use super::{Random, rescaling_keeps_each_key_once, snapshots_are_cuts_in_time};
 use crate::{
-    Backend, BoxError, ByteBackend, EachRow, Ingest, OldRows, Restored, Rows, RowsCheckpoint,
-    RowsFile, SnapshotTask,
+    Backend, BoxError, ByteBackend, EachRow, Ingest, NewFile, OldRows, Restored, Rows,
+    RowsCheckpoint, RowsFile, SnapshotTask, Store,
 };
 
 /// Runs everything there is to run with a byte backend: its own contract, and keyed states in it.
@@ -36,7 +36,7 @@ pub fn byte_backend_conforms<B: ByteBackend>(mut open: impl FnMut(u64) -> B) {
     for (seed, memory) in [(1, 64 << 20), (2, 300_000), (3, 60_000)] {
         let backend = Backend::rows(open(memory));
         let mut kept = Kept::default();
-        let mut store = |task| kept.store(task);
+        let mut store = |task| kept.run(task);
         snapshots_are_cuts_in_time(seed, &backend, &mut store);
         rescaling_keeps_each_key_once(seed, &backend, &mut store);
     }
@@ -47,15 +47,8 @@ pub fn byte_backend_conforms<B: ByteBackend>(mut open: impl FnMut(u64) -> B) {
 struct Kept(BTreeMap<String, Arc<Vec<u8>>>);
 
 impl Kept {
-    fn store(&mut self, task: SnapshotTask) -> Restored {
-        let snapshot = task.run(&mut |file| {
-            let bytes = Arc::new(file.bytes);
-            if let Some(before) = self.0.insert(file.name.clone(), Arc::clone(&bytes)) {
-                assert!(before == bytes, "`{}` names two files", file.name);
-            }
-            Ok(())
-        });
-        let snapshot = snapshot.expect("writing to memory");
+    fn run(&mut self, task: SnapshotTask) -> Restored {
+        let snapshot = task.run(self).expect("writing to memory");
         let names = snapshot.files.into_iter();
         let files: BTreeMap<_, _> = names
             .map(|n| (n.clone(), Arc::clone(&self.0[&n])))
@@ -65,6 +58,20 @@ impl Kept {
             let file = files.get(name).ok_or("no such file")?;
             Ok(file.get(range).ok_or("past the end of the file")?.to_vec())
         })
+    }
+}
+
+impl Store for Kept {
+    fn store(&mut self, file: NewFile) -> Result<(), BoxError> {
+        let bytes = Arc::new(file.content.into_bytes()?);
+        if let Some(before) = self.0.insert(file.name.clone(), Arc::clone(&bytes)) {
+            assert!(before == bytes, "`{}` names two files", file.name);
+        }
+        Ok(())
+    }
+
+    fn reuse(&mut self, name: &str) -> Result<bool, BoxError> {
+        Ok(self.0.contains_key(name))
     }
 }
 

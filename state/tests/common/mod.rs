@@ -31,10 +31,7 @@ pub(crate) struct Stored {
 impl Stored {
     pub(crate) fn by(task: SnapshotTask) -> Self {
         let mut files = BTreeMap::new();
-        let snapshot = task.run(&mut |file| {
-            files.insert(file.name, file.bytes);
-            Ok(())
-        });
+        let snapshot = task.run(&mut files);
         let manifest = snapshot.unwrap().manifest;
         Self { manifest, files }
     }

@@ -91,6 +91,20 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         file: ALIGNER,
+        from: "if !is_current && self.over",
+        to: "if self.over",
+        test: BARRIER,
+        why: "after many aborts a checkpoint in progress counts as over, and its blocked channels for the next",
+    },
+    Mutant {
+        file: ALIGNER,
+        from: "self.channels.status(channel) == Status::Recording,",
+        to: "false,",
+        test: BARRIER,
+        why: "what follows the barrier of an aborted checkpoint is recorded for one that cannot complete",
+    },
+    Mutant {
+        file: ALIGNER,
         from: "if !(is_current && matches!(self.phase, Phase::Recording { .. })) {",
         to: "if is_current && !matches!(self.phase, Phase::Recording { .. }) {",
         test: BARRIER,
@@ -147,7 +161,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         file: CHANNELS,
-        from: "            if self.status(channel) != Status::Finished {
+        from: "            if status != Status::Finished {
                 self.set(channel, Status::Open);
             }",
         to: "            self.set(channel, Status::Open);",

@@ -53,6 +53,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
         why: "one decides again without knowing what became of the last decision",
     },
     Mutant {
+        file: LOG,
+        from: "next_id: decision.next_id().max(self.state.next_id()),",
+        to: "next_id: decision.next_id(),",
+        test: STORAGE,
+        why: "once the log is trimmed, ids are given out again that failed checkpoints had",
+    },
+    Mutant {
         file: STATE,
         from: "if other || self.discarded.contains_key(&id) {",
         to: "if other {",
