@@ -166,10 +166,7 @@ impl<K: Key, P: KeyedProcess<K>> Keyed<K, P> {
         self.snapshots += 1;
         let task = self.keyed.snapshot(CheckpointId::new(self.snapshots));
         let mut files = BTreeMap::new();
-        let written = task.run(&mut |file| {
-            files.insert(file.name, file.bytes);
-            Ok(())
-        })?;
+        let written = task.run(&mut files)?;
         Ok(Snapshot {
             manifest: written.manifest,
             files,

@@ -16,8 +16,8 @@ use cutwater_barrier::{
     stats::TaskStats,
 };
 use cutwater_sink_2pc::Prepared;
-use cutwater_state::{NewFile, SnapshotTask};
-use cutwater_storage::{ChannelState, InFlight, KeyedHandle, Subtask};
+use cutwater_state::{NewFile, SnapshotTask, Store};
+use cutwater_storage::{ChannelState, HandleWriter, InFlight, KeyedHandle, Subtask};
 
 use crate::{
     BoxError, Error, ErrorKind, Result,
@@ -200,13 +200,12 @@ impl Upload {
 
     fn write_keyed(&self, uid: &str, task: SnapshotTask) -> Result<KeyedHandle, BoxError> {
         let files = &self.attempt.files;
-        let mut handle = files.handle(self.checkpoint, uid, self.subtask);
-        let snapshot = task.run(&mut |file: NewFile| {
-            self.check()?;
-            let stored = handle.store(&file.name, file.bytes);
-            Ok(self.attempt.tokio.block_on(stored)?)
-        })?;
-        Ok(handle.finish([snapshot.groups], snapshot.manifest))
+        let mut keyed = KeyedUpload {
+            upload: self,
+            handle: files.handle(self.checkpoint, uid, self.subtask),
+        };
+        let snapshot = task.run(&mut keyed)?;
+        Ok(keyed.handle.finish([snapshot.groups], snapshot.manifest))
     }
 
     fn write_in_flight(
@@ -250,5 +249,23 @@ impl Upload {
             return Err("the checkpoint was given up meanwhile".into());
         }
         Ok(())
+    }
+}
+
+/// Where the files of keyed state go: into the checkpoint's directory, as long as it is wanted.
+struct KeyedUpload<'a> {
+    upload: &'a Upload,
+    handle: HandleWriter,
+}
+
+impl Store for KeyedUpload<'_> {
+    fn store(&mut self, file: NewFile) -> Result<(), BoxError> {
+        self.upload.check()?;
+        let stored = self.handle.stream(&file.name, file.content);
+        Ok(self.upload.attempt.tokio.block_on(stored)?)
+    }
+
+    fn reuse(&mut self, name: &str) -> Result<bool, BoxError> {
+        Ok(self.handle.reuse(name))
     }
 }

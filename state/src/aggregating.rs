@@ -89,7 +89,7 @@ impl<K: Key, A: Aggregate, N: Key> AggregatingState<K, A, N> {
 
     /// What was added to a key amounts to; `None` if nothing was.
     #[inline]
-    pub fn get(&self, keyed: Keyed<'_, K, N>) -> Result<Option<A::Out>> {
+    pub fn get(&mut self, keyed: Keyed<'_, K, N>) -> Result<Option<A::Out>> {
         let accumulator = self.table.get(&keyed)?;
         Ok(accumulator.map(|accumulator| self.aggregate.result(accumulator)))
     }
@@ -106,7 +106,7 @@ impl<K: Key, A: Aggregate, N: Key> AggregatingState<K, A, N> {
     /// Forgets what was added to a key.
     #[inline]
     pub fn clear(&mut self, keyed: Keyed<'_, K, N>) -> Result<()> {
-        self.table.update(&keyed, |slot| *slot = None)
+        self.table.set(&keyed, None)
     }
 
     /// Adds what stands in the namespaces `from` to `into`, in this order, and leaves them empty.
@@ -126,27 +126,29 @@ impl<K: Key, A: Aggregate, N: Key> AggregatingState<K, A, N> {
     /// The namespaces in which a key has an accumulator, in no particular order.
     ///
     /// Looks at all entries of the key's group, so it is for what happens rarely.
-    pub fn namespaces(&self, keyed: Keyed<'_, K>) -> Result<impl Iterator<Item = &N>> {
+    pub fn namespaces(&mut self, keyed: Keyed<'_, K>) -> Result<Vec<N>> {
         self.table.namespaces(keyed)
     }
 
-    /// Each key and namespace with what was added to it, once, in no particular order.
-    pub fn iter_namespaced(&self) -> impl Iterator<Item = (&K, &N, A::Out)> {
-        let entries = self.table.iter();
-        entries.map(|(key, namespace, accumulator)| {
-            (key, namespace, self.aggregate.result(accumulator))
+    /// Calls `f` with each key and namespace and what was added to it amounts to, once, in no particular
+    /// order.
+    pub fn for_each_namespaced(&mut self, mut f: impl FnMut(&K, &N, A::Out)) -> Result<()> {
+        let Self { table, aggregate } = self;
+        table.for_each(|key, namespace, accumulator| {
+            f(key, namespace, aggregate.result(accumulator));
         })
     }
 }
 
+#[expect(clippy::missing_errors_doc, reason = "as above")]
 impl<K: Key, A: Aggregate> AggregatingState<K, A> {
-    /// Each key with what was added to it, once, in no particular order.
-    pub fn iter(&self) -> impl Iterator<Item = (&K, A::Out)> {
-        self.iter_namespaced().map(|(key, (), out)| (key, out))
+    /// Calls `f` with each key and what was added to it amounts to, once, in no particular order.
+    pub fn for_each(&mut self, mut f: impl FnMut(&K, A::Out)) -> Result<()> {
+        self.for_each_namespaced(|key, (), out| f(key, out))
     }
 }
 
-impl<K: Key, A: Aggregate, N: Key> TypedState for AggregatingState<K, A, N> {
+impl<K: Key, A: Aggregate, N: Key> TypedState<K> for AggregatingState<K, A, N> {
     const KIND: Kind = Kind::Aggregating;
 
     type Element = A::Accumulator;
@@ -157,8 +159,8 @@ impl<K: Key, A: Aggregate, N: Key> TypedState for AggregatingState<K, A, N> {
     }
 }
 
-impl<K: Key, A: Aggregate, N: Key> KeyedState for AggregatingState<K, A, N> {
-    fn table(&mut self) -> &mut dyn AnyTable {
+impl<K: Key, A: Aggregate, N: Key> KeyedState<K> for AggregatingState<K, A, N> {
+    fn table(&mut self) -> &mut dyn AnyTable<K> {
         &mut self.table
     }
 }

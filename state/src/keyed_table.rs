@@ -1,4 +1,4 @@
-//! What all keyed states have in common: a place, a table, and how both meet keys and snapshots.
+//! What all keyed states have in common: a place, rows, and how both meet keys and snapshots.
 
 use std::{any::Any, fmt};
 
@@ -6,6 +6,7 @@ use cutwater_keygroups::{Key, KeyGroup, KeyHash};
 
 use crate::{
     Data, Keyed, Result,
+    encoded::{Cache, FrozenRows},
     format::Kind,
     key::Address,
     place::Place,
@@ -16,13 +17,13 @@ use crate::{
 };
 
 /// A state in the registry, its kind erased.
-pub(crate) trait KeyedState: Any + Send {
+pub(crate) trait KeyedState<K>: Any + Send {
     /// Where its entries are.
-    fn table(&mut self) -> &mut dyn AnyTable;
+    fn table(&mut self) -> &mut dyn AnyTable<K>;
 }
 
 /// A kind of state with its types: what it is declared with.
-pub(crate) trait TypedState: KeyedState {
+pub(crate) trait TypedState<K>: KeyedState<K> {
     const KIND: Kind;
 
     /// What the schema is about: the value, or each element.
@@ -34,35 +35,57 @@ pub(crate) trait TypedState: KeyedState {
     fn read_as(&mut self, reading: Reading<Self::Element>);
 
     /// All that is to be loaded has been.
-    fn loaded(&mut self) {}
+    fn loaded(&mut self) -> Result<()> {
+        Ok(())
+    }
 }
 
-/// A [`KeyedTable`], its types erased.
-pub(crate) trait AnyTable {
+/// A [`KeyedTable`], its types erased but for the key.
+pub(crate) trait AnyTable<K> {
     /// Fixes a view of the state as of now.
-    fn freeze(&mut self) -> Box<dyn Frozen>;
+    fn freeze(&mut self) -> View;
 
-    /// Brings what accesses to these hashes would read into the cache.
+    /// Brings what accesses to these hashes would read into the processor's cache.
     fn prefetch(&mut self, hashes: &[KeyHash]);
+
+    /// Brings the rows of these keys into memory, if they are elsewhere.
+    fn announce(&mut self, keys: &[Keyed<'_, K>]) -> Result<()>;
 
     /// Takes one entry of `group` from the front of `bytes`, as [`Frozen::write`] wrote it.
     fn load(&mut self, group: KeyGroup, bytes: &mut &[u8]) -> Result<(), Unreadable>;
 }
 
+/// A view of a state as of one moment.
+pub(crate) enum View {
+    /// Of all its entries.
+    Typed(Box<dyn Frozen>),
+    /// Of the rows that are in memory, of which the others are in a byte backend.
+    Rows(Box<dyn FrozenRows>),
+}
+
 /// A table that knows its place: for each key, and namespace if the state has such, an `S`.
 pub(crate) struct KeyedTable<K, S, N = ()> {
     place: Place,
-    table: Table<Address<K, N>, S>,
+    road: Road<Address<K, N>, S>,
     /// Reads what was stored, if it was stored as something else.
     read: Option<Box<Read<S>>>,
 }
 
+/// Where the entries are.
+enum Road<A, S> {
+    Memory(Table<A, S>),
+    Encoded(Cache<A, S>),
+}
+
 impl<K: Key, S: Data, N: Key> KeyedTable<K, S, N> {
     pub(crate) fn new(place: Place) -> Self {
-        let table = Table::new(place.count());
+        let road = match place.store() {
+            None => Road::Memory(Table::new(place.count())),
+            Some(store) => Road::Encoded(Cache::new(place.clone(), store)),
+        };
         Self {
             place,
-            table,
+            road,
             read: None,
         }
     }
@@ -73,15 +96,21 @@ impl<K: Key, S: Data, N: Key> KeyedTable<K, S, N> {
     }
 
     #[inline]
-    pub(crate) fn get(&self, keyed: &Keyed<'_, K, N>) -> Result<Option<&S>> {
-        let group = self.place.locate(keyed)?;
-        Ok(self.table.get(group, keyed.address_hash(), keyed))
+    pub(crate) fn get(&mut self, keyed: &Keyed<'_, K, N>) -> Result<Option<&S>> {
+        let (group, hash) = (self.place.locate(keyed)?, keyed.address_hash());
+        match &mut self.road {
+            Road::Memory(table) => Ok(table.get(group, hash, keyed)),
+            Road::Encoded(cache) => cache.get(group, hash, keyed),
+        }
     }
 
     #[inline]
     pub(crate) fn get_mut(&mut self, keyed: &Keyed<'_, K, N>) -> Result<Option<&mut S>> {
-        let group = self.place.locate(keyed)?;
-        Ok(self.table.get_mut(group, keyed.address_hash(), keyed))
+        let (group, hash) = (self.place.locate(keyed)?, keyed.address_hash());
+        match &mut self.road {
+            Road::Memory(table) => Ok(table.get_mut(group, hash, keyed)),
+            Road::Encoded(cache) => cache.get_mut(group, hash, keyed),
+        }
     }
 
     #[inline]
@@ -90,10 +119,11 @@ impl<K: Key, S: Data, N: Key> KeyedTable<K, S, N> {
         keyed: &Keyed<'_, K, N>,
         default: impl FnOnce() -> S,
     ) -> Result<&mut S> {
-        let group = self.place.locate(keyed)?;
-        Ok(self
-            .table
-            .or_insert_with(group, keyed.address_hash(), keyed, default))
+        let (group, hash) = (self.place.locate(keyed)?, keyed.address_hash());
+        match &mut self.road {
+            Road::Memory(table) => Ok(table.or_insert_with(group, hash, keyed, default)),
+            Road::Encoded(cache) => cache.or_insert_with(group, hash, keyed, default),
+        }
     }
 
     #[inline]
@@ -102,21 +132,60 @@ impl<K: Key, S: Data, N: Key> KeyedTable<K, S, N> {
         keyed: &Keyed<'_, K, N>,
         f: impl FnOnce(&mut Option<S>) -> R,
     ) -> Result<R> {
-        let group = self.place.locate(keyed)?;
-        Ok(self.table.update(group, keyed.address_hash(), keyed, f))
+        let (group, hash) = (self.place.locate(keyed)?, keyed.address_hash());
+        match &mut self.road {
+            Road::Memory(table) => Ok(table.update(group, hash, keyed, f)),
+            Road::Encoded(cache) => cache.update(group, hash, keyed, f),
+        }
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&K, &N, &S)> {
-        let entries = self.table.iter();
-        entries.map(|(address, stored)| (&address.key, &address.namespace, stored))
+    /// Sets or removes an entry, whatever there was: on the way to a byte backend cheaper than an update.
+    #[inline]
+    pub(crate) fn set(&mut self, keyed: &Keyed<'_, K, N>, stored: Option<S>) -> Result<()> {
+        let (group, hash) = (self.place.locate(keyed)?, keyed.address_hash());
+        match &mut self.road {
+            Road::Memory(table) => {
+                table.update(group, hash, keyed, |slot| *slot = stored);
+                Ok(())
+            }
+            Road::Encoded(cache) => cache.set(group, hash, keyed, stored),
+        }
     }
 
-    /// The namespaces of a key: found by a look at all entries of its group.
-    pub(crate) fn namespaces(&self, keyed: Keyed<'_, K>) -> Result<impl Iterator<Item = &N>> {
+    /// Calls `f` with each entry, once, in no particular order.
+    pub(crate) fn for_each(&mut self, mut f: impl FnMut(&K, &N, &S)) -> Result<()> {
+        let mut f =
+            |address: &Address<K, N>, stored: &S| f(&address.key, &address.namespace, stored);
+        match &self.road {
+            Road::Memory(table) => table
+                .iter()
+                .for_each(|(address, stored)| f(address, stored)),
+            Road::Encoded(cache) => cache.for_each(f)?,
+        }
+        Ok(())
+    }
+
+    /// The namespaces of a key: in memory found by a look at all entries of its group.
+    pub(crate) fn namespaces(&mut self, keyed: Keyed<'_, K>) -> Result<Vec<N>> {
         let group = self.place.locate(&keyed)?;
-        let entries = self.table.iter_group(group);
-        let of_key = entries.filter(move |(address, _)| address.key == *keyed.key());
-        Ok(of_key.map(|(address, _)| &address.namespace))
+        let mut found = Vec::new();
+        let mut f = |address: &Address<K, N>, _: &S| {
+            if address.key == *keyed.key() {
+                found.push(address.namespace.clone());
+            }
+        };
+        match &self.road {
+            Road::Memory(table) => {
+                let entries = table.iter_group(group);
+                entries.for_each(|(address, stored)| f(address, stored));
+            }
+            Road::Encoded(cache) => {
+                let mut prefix = Vec::new();
+                keyed.key().encode(&mut prefix);
+                cache.for_each_from(group, &prefix, f)?;
+            }
+        }
+        Ok(found)
     }
 }
 
@@ -143,25 +212,42 @@ impl<K: Key, S: Data, N: Key> KeyedTable<K, S, N> {
     }
 }
 
-impl<K: Key, S: Data, N: Key> AnyTable for KeyedTable<K, S, N> {
-    fn freeze(&mut self) -> Box<dyn Frozen> {
-        Box::new(FrozenEntries {
-            first_group: self.place.groups().start(),
-            table: self.table.freeze(),
-        })
+impl<K: Key, S: Data, N: Key> AnyTable<K> for KeyedTable<K, S, N> {
+    fn freeze(&mut self) -> View {
+        match &mut self.road {
+            Road::Memory(table) => View::Typed(Box::new(FrozenEntries {
+                first_group: self.place.groups().start(),
+                table: table.freeze(),
+            })),
+            Road::Encoded(cache) => View::Rows(cache.freeze()),
+        }
     }
 
     fn prefetch(&mut self, hashes: &[KeyHash]) {
         if size_of::<N>() > 0 {
             return; // hashes of keys do not tell where an entry of key and namespace is
         }
-        let Self { place, table, .. } = self;
-        let groups = place.groups();
-        table.prefetch(hashes, |hash| {
-            let group = place.group(K::GROUPING, hash);
-            let owned = groups.contains(group);
-            owned.then(|| usize::from(group.get() - groups.start()))
-        });
+        let place = &self.place;
+        match &mut self.road {
+            Road::Memory(table) => table.prefetch(hashes, |hash| place.number(K::GROUPING, hash)),
+            Road::Encoded(cache) => cache.prefetch(hashes),
+        }
+    }
+
+    fn announce(&mut self, keys: &[Keyed<'_, K>]) -> Result<()> {
+        // A type without size has one value, which has no bytes.
+        let Ok(none) = N::decode(&mut &[][..]) else {
+            return Ok(()); // nobody knows in which namespaces the keys will be
+        };
+        let Road::Encoded(cache) = &mut self.road else {
+            return Ok(());
+        };
+        let keys: Vec<_> = keys.iter().map(|keyed| keyed.at(none.clone())).collect();
+        let keys: Vec<_> = keys
+            .iter()
+            .map(|keyed| (keyed.address_hash(), keyed))
+            .collect();
+        cache.announce(&keys)
     }
 
     fn load(&mut self, group: KeyGroup, bytes: &mut &[u8]) -> Result<(), Unreadable> {
@@ -173,8 +259,14 @@ impl<K: Key, S: Data, N: Key> AnyTable for KeyedTable<K, S, N> {
         let read = self.read.as_deref().unwrap_or(&schema::take);
         let stored = read(bytes).map_err(Unreadable::Value)?;
         let number = usize::from(group.get() - self.place.groups().start());
-        self.table
-            .update(number, hash, &address, |slot| *slot = Some(stored));
+        match &mut self.road {
+            Road::Memory(table) => {
+                table.update(number, hash, &address, |slot| *slot = Some(stored));
+            }
+            Road::Encoded(cache) => cache
+                .set(number, hash, &address, Some(stored))
+                .map_err(Unreadable::NotKept)?,
+        }
         Ok(())
     }
 }
@@ -185,12 +277,12 @@ impl<K, S, N> fmt::Debug for KeyedTable<K, S, N> {
     }
 }
 
-struct FrozenEntries<K, S> {
+struct FrozenEntries<A, S> {
     first_group: u16,
-    table: table::Frozen<K, S>,
+    table: table::Frozen<A, S>,
 }
 
-impl<K: Key, S: Data> Frozen for FrozenEntries<K, S> {
+impl<A: Key, S: Data> Frozen for FrozenEntries<A, S> {
     fn write(self: Box<Self>, out: &mut Writer<'_>) -> Result<()> {
         let first = self.first_group;
         self.table.drain(|number, entries| {

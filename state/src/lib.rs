@@ -23,11 +23,8 @@
 //! states.update(balance, Keyed::new(&alice), |slot| *slot = Some(0))?;
 //!
 //! // Write it, on whatever thread, to wherever.
-//! let mut files = BTreeMap::new();
-//! let snapshot = task.run(&mut |file| {
-//!     files.insert(file.name, file.bytes);
-//!     Ok(())
-//! })?;
+//! let mut files = BTreeMap::<String, Vec<u8>>::new();
+//! let snapshot = task.run(&mut files)?;
 //!
 //! // Two subtasks go on where one stopped. Each reads the ranges of its own key groups.
 //! let mut found = Vec::new();
@@ -36,7 +33,7 @@
 //!     let mut states = KeyedStates::<String>::restore("balances", groups, max, [old])?;
 //!     let balance = states.value::<i64>("balance")?;
 //!     assert!(states.undeclared().is_empty());
-//!     found.extend(states[balance].iter().map(|(key, value)| (key.clone(), *value)));
+//!     states[balance].for_each(|key, value| found.push((key.clone(), *value)))?;
 //! }
 //! assert_eq!(found, [(alice, 900)]);
 //! # Ok::<(), cutwater_state::Error>(())
@@ -63,9 +60,11 @@
 #![warn(clippy::cast_possible_truncation, clippy::unwrap_used)] // here, not in [workspace.lints]: tests may
 
 mod aggregating;
+mod backend;
 mod data;
 mod declare;
 mod descriptor;
+mod encoded;
 mod error;
 mod format;
 mod handle;
@@ -79,8 +78,10 @@ mod place;
 mod reducing;
 mod restore;
 mod schema;
+mod shared_files;
 mod snapshot;
 mod states;
+mod store;
 mod table;
 #[cfg(feature = "testkit")]
 pub mod testkit;
@@ -89,9 +90,11 @@ mod timestamp;
 mod value;
 
 pub use aggregating::{Aggregate, AggregatingState};
+pub use backend::Backend;
 pub use data::Data;
 pub use declare::Declare;
 pub use descriptor::Descriptor;
+pub use encoded::{ByteBackend, EachRow, Ingest, OldRows, Rows, RowsCheckpoint, RowsFile};
 pub use error::{BoxError, Error, ErrorKind, Result};
 pub use handle::Handle;
 pub use key::Keyed;
@@ -101,8 +104,10 @@ pub use operator::OperatorStates;
 pub use reducing::{Reduce, ReducingState};
 pub use restore::{ReadFiles, Restored};
 pub use schema::Schema;
-pub use snapshot::{NewFile, Snapshot, SnapshotTask};
+pub use shared_files::SharedFiles;
+pub use snapshot::{Snapshot, SnapshotTask};
 pub use states::KeyedStates;
+pub use store::{Content, NewFile, Store};
 pub use timers::{Timer, Timers};
 pub use timestamp::Timestamp;
 pub use value::ValueState;

@@ -46,7 +46,7 @@ impl<K: Key, T: Data, N: Key> ListState<K, T, N> {
 
     /// The elements of a key's list, in order.
     pub fn get(
-        &self,
+        &mut self,
         keyed: Keyed<'_, K, N>,
     ) -> Result<impl Iterator<Item = &T> + use<'_, K, T, N>> {
         let chunks = self.table.get(&keyed)?;
@@ -72,12 +72,12 @@ impl<K: Key, T: Data, N: Key> ListState<K, T, N> {
             chunks.append(element);
         }
         let replacement = (!chunks.0.is_empty()).then_some(chunks);
-        self.table.update(&keyed, |slot| *slot = replacement)
+        self.table.set(&keyed, replacement)
     }
 
     /// Forgets the list.
     pub fn clear(&mut self, keyed: Keyed<'_, K, N>) -> Result<()> {
-        self.table.update(&keyed, |slot| *slot = None)
+        self.table.set(&keyed, None)
     }
 
     /// Appends what stands in the namespaces `from` to `into`, in this order, and leaves them empty.
@@ -100,26 +100,30 @@ impl<K: Key, T: Data, N: Key> ListState<K, T, N> {
     ///
     /// Looks at all entries of the key's group, so it is for what happens rarely. An operator that asks
     /// for every record keeps the namespaces in a [`MapState`](crate::MapState).
-    pub fn namespaces(&self, keyed: Keyed<'_, K>) -> Result<impl Iterator<Item = &N>> {
+    pub fn namespaces(&mut self, keyed: Keyed<'_, K>) -> Result<Vec<N>> {
         self.table.namespaces(keyed)
     }
 
-    /// Each key and namespace that has a list, once, with its elements; in no particular order.
-    pub fn iter_namespaced(&self) -> impl Iterator<Item = (&K, &N, impl Iterator<Item = &T>)> {
-        let entries = self.table.iter();
-        entries.map(|(key, namespace, chunks)| (key, namespace, chunks.iter()))
+    /// Calls `f` with each key and namespace that has a list, once, and its elements; in no particular
+    /// order.
+    pub fn for_each_namespaced(
+        &mut self,
+        mut f: impl FnMut(&K, &N, &mut dyn Iterator<Item = &T>),
+    ) -> Result<()> {
+        self.table
+            .for_each(|key, namespace, chunks| f(key, namespace, &mut chunks.iter()))
     }
 }
 
+#[expect(clippy::missing_errors_doc, reason = "as above")]
 impl<K: Key, T: Data> ListState<K, T> {
-    /// Each key that has a list, once, with its elements; keys in no particular order.
-    pub fn iter(&self) -> impl Iterator<Item = (&K, impl Iterator<Item = &T>)> {
-        let entries = self.iter_namespaced();
-        entries.map(|(key, (), elements)| (key, elements))
+    /// Calls `f` with each key that has a list, once, and its elements; keys in no particular order.
+    pub fn for_each(&mut self, mut f: impl FnMut(&K, &mut dyn Iterator<Item = &T>)) -> Result<()> {
+        self.for_each_namespaced(|key, (), elements| f(key, elements))
     }
 }
 
-impl<K: Key, T: Data, N: Key> TypedState for ListState<K, T, N> {
+impl<K: Key, T: Data, N: Key> TypedState<K> for ListState<K, T, N> {
     const KIND: Kind = Kind::List;
 
     type Element = T;
@@ -136,8 +140,8 @@ impl<K: Key, T: Data, N: Key> TypedState for ListState<K, T, N> {
     }
 }
 
-impl<K: Key, T: Data, N: Key> KeyedState for ListState<K, T, N> {
-    fn table(&mut self) -> &mut dyn AnyTable {
+impl<K: Key, T: Data, N: Key> KeyedState<K> for ListState<K, T, N> {
+    fn table(&mut self) -> &mut dyn AnyTable<K> {
         &mut self.table
     }
 }

@@ -46,7 +46,11 @@ impl<K: Key, M: Data + Ord, V: Data, N: Key> MapState<K, M, V, N> {
     }
 
     /// The value under `map_key`.
-    pub fn get<Q: Ord + ?Sized>(&self, keyed: Keyed<'_, K, N>, map_key: &Q) -> Result<Option<&V>>
+    pub fn get<Q: Ord + ?Sized>(
+        &mut self,
+        keyed: Keyed<'_, K, N>,
+        map_key: &Q,
+    ) -> Result<Option<&V>>
     where
         M: Borrow<Q>,
     {
@@ -55,7 +59,7 @@ impl<K: Key, M: Data + Ord, V: Data, N: Key> MapState<K, M, V, N> {
     }
 
     /// Whether there is a value under `map_key`.
-    pub fn contains<Q: Ord + ?Sized>(&self, keyed: Keyed<'_, K, N>, map_key: &Q) -> Result<bool>
+    pub fn contains<Q: Ord + ?Sized>(&mut self, keyed: Keyed<'_, K, N>, map_key: &Q) -> Result<bool>
     where
         M: Borrow<Q>,
     {
@@ -105,12 +109,12 @@ impl<K: Key, M: Data + Ord, V: Data, N: Key> MapState<K, M, V, N> {
 
     /// Forgets the map of a key.
     pub fn clear(&mut self, keyed: Keyed<'_, K, N>) -> Result<()> {
-        self.table.update(&keyed, |slot| *slot = None)
+        self.table.set(&keyed, None)
     }
 
     /// The entries of a key's map, in order.
     pub fn entries(
-        &self,
+        &mut self,
         keyed: Keyed<'_, K, N>,
     ) -> Result<impl Iterator<Item = (&M, &V)> + use<'_, K, M, V, N>> {
         let chunks = self.table.get(&keyed)?;
@@ -121,11 +125,11 @@ impl<K: Key, M: Data + Ord, V: Data, N: Key> MapState<K, M, V, N> {
     ///
     /// Looks at all entries of the key's group, so it is for what happens rarely. An operator that asks
     /// for every record makes the namespace a key of the map.
-    pub fn namespaces(&self, keyed: Keyed<'_, K>) -> Result<impl Iterator<Item = &N>> {
+    pub fn namespaces(&mut self, keyed: Keyed<'_, K>) -> Result<Vec<N>> {
         self.table.namespaces(keyed)
     }
 
-    fn holds<Q: Ord + ?Sized>(&self, keyed: &Keyed<'_, K, N>, map_key: &Q) -> Result<bool>
+    fn holds<Q: Ord + ?Sized>(&mut self, keyed: &Keyed<'_, K, N>, map_key: &Q) -> Result<bool>
     where
         M: Borrow<Q>,
     {
@@ -133,24 +137,29 @@ impl<K: Key, M: Data + Ord, V: Data, N: Key> MapState<K, M, V, N> {
         Ok(chunks.is_some_and(|chunks| chunks.get(map_key).is_some()))
     }
 
-    /// Each key and namespace that has a map, once, with its entries; in no particular order.
-    pub fn iter_namespaced(
-        &self,
-    ) -> impl Iterator<Item = (&K, &N, impl Iterator<Item = (&M, &V)>)> {
-        let entries = self.table.iter();
-        entries.map(|(key, namespace, chunks)| (key, namespace, chunks.iter()))
+    /// Calls `f` with each key and namespace that has a map, once, and its entries; in no particular
+    /// order.
+    pub fn for_each_namespaced(
+        &mut self,
+        mut f: impl FnMut(&K, &N, &mut dyn Iterator<Item = (&M, &V)>),
+    ) -> Result<()> {
+        self.table
+            .for_each(|key, namespace, chunks| f(key, namespace, &mut chunks.iter()))
     }
 }
 
+#[expect(clippy::missing_errors_doc, reason = "as above")]
 impl<K: Key, M: Data + Ord, V: Data> MapState<K, M, V> {
-    /// Each key that has a map, once, with its entries; keys in no particular order.
-    pub fn iter(&self) -> impl Iterator<Item = (&K, impl Iterator<Item = (&M, &V)>)> {
-        let entries = self.iter_namespaced();
-        entries.map(|(key, (), entries)| (key, entries))
+    /// Calls `f` with each key that has a map, once, and its entries; keys in no particular order.
+    pub fn for_each(
+        &mut self,
+        mut f: impl FnMut(&K, &mut dyn Iterator<Item = (&M, &V)>),
+    ) -> Result<()> {
+        self.for_each_namespaced(|key, (), entries| f(key, entries))
     }
 }
 
-impl<K: Key, M: Data + Ord, V: Data, N: Key> TypedState for MapState<K, M, V, N> {
+impl<K: Key, M: Data + Ord, V: Data, N: Key> TypedState<K> for MapState<K, M, V, N> {
     const KIND: Kind = Kind::Map;
 
     type Element = (M, V);
@@ -168,8 +177,8 @@ impl<K: Key, M: Data + Ord, V: Data, N: Key> TypedState for MapState<K, M, V, N>
     }
 }
 
-impl<K: Key, M: Data + Ord, V: Data, N: Key> KeyedState for MapState<K, M, V, N> {
-    fn table(&mut self) -> &mut dyn AnyTable {
+impl<K: Key, M: Data + Ord, V: Data, N: Key> KeyedState<K> for MapState<K, M, V, N> {
+    fn table(&mut self) -> &mut dyn AnyTable<K> {
         &mut self.table
     }
 }

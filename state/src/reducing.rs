@@ -38,7 +38,7 @@ impl<K: Key, V: Data, N: Key> ReducingState<K, V, N> {
 
     /// The reduced value of a key; `None` if nothing was added.
     #[inline]
-    pub fn get(&self, keyed: Keyed<'_, K, N>) -> Result<Option<&V>> {
+    pub fn get(&mut self, keyed: Keyed<'_, K, N>) -> Result<Option<&V>> {
         self.table.get(&keyed)
     }
 
@@ -52,7 +52,7 @@ impl<K: Key, V: Data, N: Key> ReducingState<K, V, N> {
     /// Forgets what was added to a key.
     #[inline]
     pub fn clear(&mut self, keyed: Keyed<'_, K, N>) -> Result<()> {
-        self.table.update(&keyed, |slot| *slot = None)
+        self.table.set(&keyed, None)
     }
 
     /// Adds what stands in the namespaces `from` to `into`, in this order, and leaves them empty.
@@ -71,24 +71,25 @@ impl<K: Key, V: Data, N: Key> ReducingState<K, V, N> {
     /// The namespaces in which a key has a value, in no particular order.
     ///
     /// Looks at all entries of the key's group, so it is for what happens rarely.
-    pub fn namespaces(&self, keyed: Keyed<'_, K>) -> Result<impl Iterator<Item = &N>> {
+    pub fn namespaces(&mut self, keyed: Keyed<'_, K>) -> Result<Vec<N>> {
         self.table.namespaces(keyed)
     }
 
-    /// Each key and namespace with the reduced value, once, in no particular order.
-    pub fn iter_namespaced(&self) -> impl Iterator<Item = (&K, &N, &V)> {
-        self.table.iter()
+    /// Calls `f` with each key and namespace and the value, once, in no particular order.
+    pub fn for_each_namespaced(&mut self, f: impl FnMut(&K, &N, &V)) -> Result<()> {
+        self.table.for_each(f)
     }
 }
 
+#[expect(clippy::missing_errors_doc, reason = "as above")]
 impl<K: Key, V: Data> ReducingState<K, V> {
-    /// Each key with its reduced value, once, in no particular order.
-    pub fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
-        self.table.iter().map(|(key, (), value)| (key, value))
+    /// Calls `f` with each key and its value, once, in no particular order.
+    pub fn for_each(&mut self, mut f: impl FnMut(&K, &V)) -> Result<()> {
+        self.table.for_each(|key, (), value| f(key, value))
     }
 }
 
-impl<K: Key, V: Data, N: Key> TypedState for ReducingState<K, V, N> {
+impl<K: Key, V: Data, N: Key> TypedState<K> for ReducingState<K, V, N> {
     const KIND: Kind = Kind::Reducing;
 
     type Element = V;
@@ -99,8 +100,8 @@ impl<K: Key, V: Data, N: Key> TypedState for ReducingState<K, V, N> {
     }
 }
 
-impl<K: Key, V: Data, N: Key> KeyedState for ReducingState<K, V, N> {
-    fn table(&mut self) -> &mut dyn AnyTable {
+impl<K: Key, V: Data, N: Key> KeyedState<K> for ReducingState<K, V, N> {
+    fn table(&mut self) -> &mut dyn AnyTable<K> {
         &mut self.table
     }
 }

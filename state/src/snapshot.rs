@@ -7,7 +7,8 @@ use cutwater_keygroups::KeyGroupRange;
 use serde::Serialize;
 
 use crate::{
-    BoxError, Error, ErrorKind, Result,
+    Error, ErrorKind, NewFile, Result, Store,
+    encoded::RowsTask,
     format::{self, File, MAGIC, Manifest, Section, State},
 };
 
@@ -19,26 +20,23 @@ const FILE_BYTES: usize = 4 << 20;
 ///
 /// It may be run on any thread, at any later time, several of them at once; what the task does in
 /// the meantime is not visible here. Dropping it cancels the snapshot and costs nothing else.
-pub struct SnapshotTask {
-    pub(crate) manifest: Manifest,
-    pub(crate) states: Vec<Box<dyn Frozen>>,
+pub struct SnapshotTask(Work);
+
+/// What is frozen.
+enum Work {
+    /// All entries.
+    Sections {
+        manifest: Manifest,
+        states: Vec<Box<dyn Frozen>>,
+    },
+    /// What is not in the byte backend yet.
+    Rows(RowsTask),
 }
 
 /// The frozen entries of one state.
 pub(crate) trait Frozen: Send {
     /// Writes all entries, by rising key group.
     fn write(self: Box<Self>, out: &mut Writer<'_>) -> Result<()>;
-}
-
-/// A file of a snapshot, for the driver to store. The name is unique among all checkpoints of the
-/// subtask.
-#[derive(Debug)]
-#[non_exhaustive]
-pub struct NewFile {
-    /// A name without separators, such as `keyed-42-0`.
-    pub name: String,
-    /// What to store: some 4 MiB at most, or one larger entry.
-    pub bytes: Vec<u8>,
 }
 
 /// A snapshot that has been written.
@@ -61,16 +59,28 @@ pub struct Snapshot {
 }
 
 impl SnapshotTask {
-    /// Writes the snapshot: calls `store` with one file after the other and returns what refers to
-    /// them. Needs memory for one file.
+    pub(crate) fn of_entries(manifest: Manifest, states: Vec<Box<dyn Frozen>>) -> Self {
+        Self(Work::Sections { manifest, states })
+    }
+
+    pub(crate) fn of_rows(task: RowsTask) -> Self {
+        Self(Work::Rows(task))
+    }
+
+    /// Writes the snapshot: gives `store` one file after the other and returns what refers to them.
+    /// Needs memory for one file.
     ///
     /// # Errors
     ///
     /// [`Io`](ErrorKind::Io) with the error of `store` as source; the files stored so far are then of no use. [`Invalid`](ErrorKind::Invalid) if a
     /// value refuses to be serialised.
-    pub fn run(self, store: &mut dyn FnMut(NewFile) -> Result<(), BoxError>) -> Result<Snapshot> {
-        let mut writer = Writer::new(self.manifest, store);
-        for (number, state) in self.states.into_iter().enumerate() {
+    pub fn run(self, store: &mut dyn Store) -> Result<Snapshot> {
+        let (manifest, states) = match self.0 {
+            Work::Rows(task) => return task.run(store),
+            Work::Sections { manifest, states } => (manifest, states),
+        };
+        let mut writer = Writer::new(manifest, store);
+        for (number, state) in states.into_iter().enumerate() {
             writer.state = number;
             state.write(&mut writer)?;
             writer.finish_section();
@@ -81,10 +91,13 @@ impl SnapshotTask {
 
 impl fmt::Debug for SnapshotTask {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names = self.manifest.states.iter().map(|state| &state.name);
+        let (checkpoint, form) = match &self.0 {
+            Work::Sections { manifest, .. } => (manifest.checkpoint, "entries"),
+            Work::Rows(RowsTask { manifest, .. }) => (manifest.checkpoint, "rows"),
+        };
         f.debug_struct("SnapshotTask")
-            .field("checkpoint", &self.manifest.checkpoint)
-            .field("states", &names.collect::<Vec<_>>())
+            .field("checkpoint", &checkpoint)
+            .field("of", &form)
             .finish_non_exhaustive()
     }
 }
@@ -92,7 +105,7 @@ impl fmt::Debug for SnapshotTask {
 /// Cuts entries into sections and files.
 pub(crate) struct Writer<'a> {
     manifest: Manifest,
-    store: &'a mut dyn FnMut(NewFile) -> Result<(), BoxError>,
+    store: &'a mut dyn Store,
     /// The file being filled; empty if none is.
     bytes: Vec<u8>,
     /// Which of the manifest's states is being written.
@@ -102,7 +115,7 @@ pub(crate) struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    fn new(manifest: Manifest, store: &'a mut dyn FnMut(NewFile) -> Result<(), BoxError>) -> Self {
+    fn new(manifest: Manifest, store: &'a mut dyn Store) -> Self {
         Self {
             manifest,
             store,
@@ -182,11 +195,8 @@ impl<'a> Writer<'a> {
             length: self.bytes.len() as u64,
         });
         let bytes = mem::take(&mut self.bytes);
-        (self.store)(NewFile {
-            name: name.clone(),
-            bytes,
-        })
-        .map_err(|e| {
+        let stored = self.store.store(NewFile::new(name.clone(), bytes));
+        stored.map_err(|e| {
             let message = format!("operator `{}`: storing `{name}`", self.manifest.uid);
             Error::new(ErrorKind::Io, message).with_source(e)
         })

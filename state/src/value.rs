@@ -36,7 +36,7 @@ impl<K: Key, V: Data, N: Key> ValueState<K, V, N> {
 
     /// The value of a key.
     #[inline]
-    pub fn get(&self, keyed: Keyed<'_, K, N>) -> Result<Option<&V>> {
+    pub fn get(&mut self, keyed: Keyed<'_, K, N>) -> Result<Option<&V>> {
         self.table.get(&keyed)
     }
 
@@ -72,37 +72,38 @@ impl<K: Key, V: Data, N: Key> ValueState<K, V, N> {
     /// Sets the value of a key.
     #[inline]
     pub fn put(&mut self, keyed: Keyed<'_, K, N>, value: V) -> Result<()> {
-        self.table.update(&keyed, |slot| *slot = Some(value))
+        self.table.set(&keyed, Some(value))
     }
 
     /// Forgets the value of a key.
     #[inline]
     pub fn clear(&mut self, keyed: Keyed<'_, K, N>) -> Result<()> {
-        self.table.update(&keyed, |slot| *slot = None)
+        self.table.set(&keyed, None)
     }
 
     /// The namespaces in which a key has a value, in no particular order.
     ///
     /// Looks at all entries of the key's group, so it is for what happens rarely. An operator that asks
     /// for every record keeps the namespaces in a [`MapState`](crate::MapState).
-    pub fn namespaces(&self, keyed: Keyed<'_, K>) -> Result<impl Iterator<Item = &N>> {
+    pub fn namespaces(&mut self, keyed: Keyed<'_, K>) -> Result<Vec<N>> {
         self.table.namespaces(keyed)
     }
 
-    /// Each key and namespace with the value, once, in no particular order.
-    pub fn iter_namespaced(&self) -> impl Iterator<Item = (&K, &N, &V)> {
-        self.table.iter()
+    /// Calls `f` with each key and namespace and the value, once, in no particular order.
+    pub fn for_each_namespaced(&mut self, f: impl FnMut(&K, &N, &V)) -> Result<()> {
+        self.table.for_each(f)
     }
 }
 
+#[expect(clippy::missing_errors_doc, reason = "as above")]
 impl<K: Key, V: Data> ValueState<K, V> {
-    /// Each key with its value, once, in no particular order.
-    pub fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
-        self.table.iter().map(|(key, (), value)| (key, value))
+    /// Calls `f` with each key and its value, once, in no particular order.
+    pub fn for_each(&mut self, mut f: impl FnMut(&K, &V)) -> Result<()> {
+        self.table.for_each(|key, (), value| f(key, value))
     }
 }
 
-impl<K: Key, V: Data, N: Key> TypedState for ValueState<K, V, N> {
+impl<K: Key, V: Data, N: Key> TypedState<K> for ValueState<K, V, N> {
     const KIND: Kind = Kind::Value;
 
     type Element = V;
@@ -113,8 +114,8 @@ impl<K: Key, V: Data, N: Key> TypedState for ValueState<K, V, N> {
     }
 }
 
-impl<K: Key, V: Data, N: Key> KeyedState for ValueState<K, V, N> {
-    fn table(&mut self) -> &mut dyn AnyTable {
+impl<K: Key, V: Data, N: Key> KeyedState<K> for ValueState<K, V, N> {
+    fn table(&mut self) -> &mut dyn AnyTable<K> {
         &mut self.table
     }
 }

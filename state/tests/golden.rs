@@ -7,7 +7,7 @@ mod common;
 
 use std::{collections::BTreeMap, env, fs, path::PathBuf};
 
-use common::{MAX, Stored, all};
+use common::{MAX, Stored, all, entries};
 use cutwater_barrier::CheckpointId;
 use cutwater_keygroups::KeyGroupRange;
 use cutwater_state::{Keyed, KeyedStates, OperatorStates, Restored, Result};
@@ -63,13 +63,13 @@ fn check_values_lists_and_maps(states: &mut KeyedStates<u64>) -> Result<usize> {
     let value = states.value::<Totals>("totals")?;
     let list = states.list::<u16>("recent")?;
     let map = states.map::<String, bool>("seen")?;
-    for (key, restored) in states[value].iter() {
-        let keyed = Keyed::new(key);
-        assert_eq!(*restored, totals(*key));
+    for (key, restored) in entries(&mut states[value]) {
+        let keyed = Keyed::new(&key);
+        assert_eq!(restored, totals(key));
         assert!(states[list].get(keyed)?.eq(&[0, 1, 2]));
         assert_eq!(states[map].get(keyed, "a")?, Some(&true));
     }
-    Ok(states[value].iter().count())
+    Ok(entries(&mut states[value]).len())
 }
 
 #[test]
@@ -128,9 +128,11 @@ fn keyed_state_of_version_2_decodes() -> Result<()> {
         let by_hour = states
             .namespaced::<(u32, String)>()
             .value::<i64>("by-hour")?;
-        for (key, value) in states[sum].iter() {
-            assert_eq!(*value, -3);
-            let at = Keyed::new(key).at((9, "EWR".to_owned()));
+        let mut sums = Vec::new();
+        states[sum].for_each(|key, sum| sums.push((*key, *sum)))?;
+        for (key, sum) in sums {
+            assert_eq!(sum, -3);
+            let at = Keyed::new(&key).at((9, "EWR".to_owned()));
             assert_eq!(states[by_hour].get(at)?, Some(&40));
         }
     }

@@ -3,17 +3,20 @@
 mod common;
 
 use std::{
+    collections::BTreeMap,
     error::Error as _,
     ops::Range,
     sync::{Arc, Mutex},
 };
 
-use common::{MAX, Stored, all};
+use common::{MAX, Stored, all, entries};
 use cutwater_barrier::CheckpointId;
 use cutwater_keygroups::{
     DecodeError, Flink, Grouping, Key, KeyGroupRange, KeyHash, MaxParallelism,
 };
-use cutwater_state::{Error, ErrorKind, Keyed, KeyedStates, Restored, Result};
+use cutwater_state::{
+    BoxError, Error, ErrorKind, Keyed, KeyedStates, NewFile, Restored, Result, Store,
+};
 use serde::{Deserialize, Serialize};
 
 fn restore(stored: &Stored, groups: KeyGroupRange) -> Result<KeyedStates<u64>> {
@@ -37,7 +40,7 @@ fn state_not_touched_after_a_restore_is_in_the_next_snapshot() -> Result<()> {
     once.value::<i64>("total")?;
     let mut twice = restore(&Stored::of(&mut once), all())?;
     let total = twice.value::<i64>("total")?;
-    assert_eq!(twice[total].iter().count(), 10_000);
+    assert_eq!(entries(&mut twice[total]).len(), 10_000);
     Ok(())
 }
 
@@ -68,8 +71,9 @@ fn names_are_never_mixed_and_foreign_snapshots_are_passed_over() -> Result<()> {
         assert_eq!(states.undeclared(), names);
         for name in ["x", "y"] {
             let state = states.value::<String>(name)?;
-            assert!(states[state].iter().all(|(_, value)| value == name));
-            found += states[state].iter().count();
+            let entries = entries(&mut states[state]);
+            assert!(entries.iter().all(|(_, value)| value == name));
+            found += entries.len();
         }
         assert!(states.undeclared().is_empty());
     }
@@ -90,7 +94,7 @@ fn only_the_ranges_of_owned_groups_are_read() -> Result<()> {
     let old = Restored::new(stored.manifest.clone(), files);
     let mut states = KeyedStates::<u64>::restore("op", KeyGroupRange::new(3, 5), MAX, [old])?;
     let total = states.value::<i64>("total")?;
-    let loaded = states[total].iter().count();
+    let loaded = entries(&mut states[total]).len();
 
     let reads = reads.lock().unwrap();
     assert_eq!(reads.len(), 1, "neighbouring groups are read at once");
@@ -110,17 +114,26 @@ fn later_files_are_named_and_bounded() -> Result<()> {
     for key in 0..12_000 {
         states[state].put(Keyed::new(&key), vec![7; 1000])?;
     }
-    let mut lengths = Vec::new();
-    let snapshot = states.snapshot(CheckpointId::new(9)).run(&mut |file| {
-        assert_eq!(file.name, format!("keyed-9-{}", lengths.len()));
-        lengths.push(file.bytes.len() as u64);
-        Ok(())
-    })?;
-    assert_eq!(snapshot.files.len(), lengths.len());
+    let mut files = BTreeMap::new();
+    let snapshot = states.snapshot(CheckpointId::new(9)).run(&mut files)?;
+    assert_eq!(snapshot.files, ["keyed-9-0", "keyed-9-1", "keyed-9-2"]);
+    assert!(files.keys().eq(&snapshot.files));
+    let lengths: Vec<_> = files.values().map(|bytes| bytes.len() as u64).collect();
     assert_eq!(snapshot.bytes_full, lengths.iter().sum::<u64>());
-    assert_eq!(lengths.len(), 3, "12 MB in files of 4 MiB");
     assert!(lengths.iter().all(|length| *length < (4 << 20) + 2000));
     Ok(())
+}
+
+struct Full;
+
+impl Store for Full {
+    fn store(&mut self, _: NewFile) -> Result<(), BoxError> {
+        Err("disk full".into())
+    }
+
+    fn reuse(&mut self, _: &str) -> Result<bool, BoxError> {
+        Ok(false)
+    }
 }
 
 /// F106: the root cause surfaces.
@@ -130,7 +143,7 @@ fn a_store_that_fails_fails_the_snapshot_and_not_the_states() -> Result<()> {
     let total = states.value::<i64>("total")?;
     states[total].put(Keyed::new(&1), 1)?;
     let task = states.snapshot(CheckpointId::new(1));
-    let error = task.run(&mut |_| Err("disk full".into())).unwrap_err();
+    let error = task.run(&mut Full).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Io);
     assert_eq!(error.source().unwrap().to_string(), "disk full");
     states[total].put(Keyed::new(&1), 2)?;
@@ -290,7 +303,7 @@ fn a_panic_in_update_leaves_the_states_usable() -> Result<()> {
         assert_eq!(states.get(total, Keyed::new(&key))?, expected.as_ref());
         sum += expected.map_or(0, |_| 1);
     }
-    assert_eq!(states[total].iter().count(), sum);
+    assert_eq!(entries(&mut states[total]).len(), sum);
     Ok(())
 }
 
@@ -312,7 +325,7 @@ fn an_uneven_group_finds_each_key_also_after_prefetching() -> Result<()> {
             Some(&key.0)
         );
     }
-    assert_eq!(states[total].iter().count(), keys.len());
+    assert_eq!(entries(&mut states[total]).len(), keys.len());
     Ok(())
 }
 

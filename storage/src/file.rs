@@ -19,7 +19,8 @@ use cutwater_barrier::{CheckpointId, Generation};
 use xxhash_rust::xxh64::xxh64;
 
 use crate::{
-    Blobs, Error, ErrorKind, Result, SharedBlobs, SharedUpload, Upload, layout, nonce::Nonces,
+    Blobs, Error, ErrorKind, Result, SharedBlobs, SharedUpload, Upload, layout, named::Named,
+    nonce::Nonces,
 };
 
 /// A file that a checkpoint names: what it is, where it is, and how to know it is intact.
@@ -101,6 +102,7 @@ impl FileRef {
 #[derive(Clone, Debug)]
 pub struct StateFiles {
     blobs: SharedBlobs,
+    named: Named,
     generation: Generation,
     nonces: Nonces,
     sizes: Sizes,
@@ -116,12 +118,14 @@ pub(crate) struct Sizes {
 impl StateFiles {
     pub(crate) fn new(
         blobs: SharedBlobs,
+        named: Named,
         generation: Generation,
         nonces: Nonces,
         sizes: Sizes,
     ) -> Self {
         Self {
             blobs,
+            named,
             generation,
             nonces,
             sizes,

@@ -60,6 +60,7 @@ mod golden;
 pub mod layout;
 mod log;
 mod metadata;
+mod named;
 mod nonce;
 mod path;
 mod store;

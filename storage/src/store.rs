@@ -9,10 +9,7 @@ mod pin;
 mod restore;
 mod verify;
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    ops::Range,
-};
+use std::ops::Range;
 
 use bytes::Bytes;
 use cutwater_barrier::{CheckpointId, Generation};
@@ -32,6 +29,7 @@ use crate::{
     file::{self, Sizes},
     layout,
     log::{Decision, Log, LogState, fenced},
+    named::{Named, objects_of},
     nonce::Nonces,
 };
 
@@ -63,8 +61,8 @@ pub struct CheckpointStore {
     log: Log,
     term: Option<Term>,
     pins: Pins,
-    /// The objects that a retained checkpoint names; read once, as metadata never changes.
-    named: BTreeMap<CheckpointId, BTreeSet<String>>,
+    /// What retained checkpoints name; read once, as metadata never changes.
+    named: Named,
 }
 
 impl CheckpointStore {
@@ -84,7 +82,7 @@ impl CheckpointStore {
             log,
             term: None,
             pins: Pins::default(),
-            named: BTreeMap::new(),
+            named: Named::default(),
         };
         store.refresh().await?;
         Ok(store)
@@ -141,6 +139,7 @@ impl CheckpointStore {
                 Ok(()) => {
                     let term = Term { generation, first };
                     self.term = Some(term);
+                    self.named.begin_term();
                     self.blobs.sweep().await?;
                     return Ok(term);
                 }
@@ -183,6 +182,7 @@ impl CheckpointStore {
         let generation = self.term()?.generation;
         Ok(StateFiles::new(
             self.blobs.clone(),
+            self.named.clone(),
             generation,
             self.nonces.clone(),
             sizes,
@@ -225,7 +225,8 @@ impl CheckpointStore {
         };
         let decision = Decision::Completed(completed.clone());
         self.log.append(metadata.generation, decision).await?;
-        self.named.insert(id, objects_of(metadata));
+        self.named.retain(metadata);
+        self.named.decided(id);
         Ok(completed)
     }
 
@@ -252,9 +253,8 @@ impl CheckpointStore {
             return Ok(());
         }
         self.read_named().await?;
-        for retained in self.named.values() {
-            foreign.retain(|path| !retained.contains(path));
-        }
+        let named = |path: &String| self.named.names(path) || self.named.is_promised_to(id, path);
+        foreign.retain(|path| !named(path));
         match foreign.first() {
             Some(path) => misuse(format!(
                 "names {path}, which no retained checkpoint has: it may be deleted"
@@ -403,14 +403,13 @@ impl CheckpointStore {
     /// Reads which objects each retained checkpoint names, where that is not known yet.
     async fn read_named(&mut self) -> Result<()> {
         let state = self.log.state();
-        self.named.retain(|id, _| state.get(*id).is_some());
+        self.named.retain_only(|id| state.get(id).is_some());
         for completed in state.retained() {
-            let id = completed.checkpoint;
-            if self.named.contains_key(&id) {
+            if self.named.knows(completed.checkpoint) {
                 continue;
             }
             match load(&self.blobs, completed).await {
-                Ok(metadata) => drop(self.named.insert(id, objects_of(&metadata))),
+                Ok(metadata) => self.named.retain(&metadata),
                 Err(e) => {
                     // Perhaps a successor has deleted it, and what is wrong is that this one goes on.
                     if let Some(term) = self.term {
@@ -450,13 +449,6 @@ async fn load(blobs: &SharedBlobs, completed: &Completed) -> Result<Metadata> {
         );
     }
     Ok(metadata)
-}
-
-fn objects_of(metadata: &Metadata) -> BTreeSet<String> {
-    metadata
-        .files()
-        .filter_map(|file| file.path().map(str::to_owned))
-        .collect()
 }
 
 fn name(checkpoint: CheckpointId) -> String {

@@ -5,7 +5,9 @@
 use std::{env, hint::black_box, time::Duration};
 
 use cutwater_keygroups::{Key, KeyGroupRange, KeyHash, MaxParallelism};
-use cutwater_state::{Handle, Keyed, KeyedStates, SnapshotTask, ValueState};
+use cutwater_state::{
+    BoxError, Handle, Keyed, KeyedStates, NewFile, SnapshotTask, Store, ValueState,
+};
 use rustix::time::{ClockId, clock_gettime};
 
 pub(crate) const BATCH: usize = 1024;
@@ -101,9 +103,18 @@ pub(crate) fn sizes() -> Vec<u64> {
 
 /// Writes a snapshot to nowhere.
 pub(crate) fn discard(task: SnapshotTask) {
-    task.run(&mut |file| {
-        black_box(file.bytes);
-        Ok(())
-    })
-    .unwrap();
+    struct Nowhere;
+
+    impl Store for Nowhere {
+        fn store(&mut self, file: NewFile) -> Result<(), BoxError> {
+            black_box(file.content.into_bytes()?);
+            Ok(())
+        }
+
+        fn reuse(&mut self, _: &str) -> Result<bool, BoxError> {
+            Ok(true)
+        }
+    }
+
+    task.run(&mut Nowhere).unwrap();
 }

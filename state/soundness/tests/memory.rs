@@ -10,10 +10,7 @@ use cutwater_state::{Keyed, KeyedStates, Restored, SnapshotTask, testkit};
 
 fn stored(task: SnapshotTask) -> Restored {
     let mut files = BTreeMap::new();
-    let snapshot = task.run(&mut |file| {
-        files.insert(file.name, file.bytes);
-        Ok(())
-    });
+    let snapshot = task.run(&mut files);
     Restored::new(snapshot.expect("writing to memory").manifest, files)
 }
 
@@ -43,8 +40,9 @@ fn snapshots_written_beside_updates_are_cuts_in_time() {
                 let mut states =
                     KeyedStates::<String>::restore("op", groups, max, [stored(task)]).unwrap();
                 let handle = states.value::<Vec<u8>>("v").unwrap();
-                let found = states[handle].iter();
-                let found: BTreeMap<_, _> = found.map(|(k, v)| (k.clone(), v.clone())).collect();
+                let mut found = BTreeMap::new();
+                let each = states[handle].for_each(|k, v| drop(found.insert(k.clone(), v.clone())));
+                each.unwrap();
                 assert!(found == expected, "checkpoint {checkpoint}");
             });
             for _ in 0..2000 {
@@ -95,8 +93,11 @@ fn a_clone_that_panics_leaves_the_states_usable() {
     let mut again =
         KeyedStates::<u64>::restore("op", KeyGroupRange::new(0, 1), max, [old]).unwrap();
     let handle_again = again.value::<fragile::Fragile>("v").unwrap();
-    assert!(again[handle_again].iter().all(|(_, value)| value.is_new()));
-    assert_eq!(states[handle].iter().count(), 1000);
+    let are_new = again[handle_again].for_each(|_, value| assert!(value.is_new()));
+    are_new.unwrap();
+    let mut count = 0;
+    states[handle].for_each(|_, _| count += 1).unwrap();
+    assert_eq!(count, 1000);
 }
 
 mod fragile {

@@ -1,13 +1,13 @@
-//! The files of one snapshot of keyed state: stored one after the other, read by name.
+//! The files of one snapshot of keyed state: stored or reused one after the other, read by name.
 
-use std::ops::Range;
+use std::{io, ops::Range};
 
 use bytes::Bytes;
 use cutwater_barrier::CheckpointId;
 use cutwater_keygroups::KeyGroupRange;
 
 use super::read;
-use crate::{Error, FileRef, KeyedHandle, Result, SharedBlobs, StateFiles};
+use crate::{Error, ErrorKind, FileRef, KeyedHandle, Result, SharedBlobs, StateFiles};
 
 impl StateFiles {
     /// Begins the snapshot that subtask `subtask` of the operator `uid` writes for `checkpoint`.
@@ -28,7 +28,7 @@ impl StateFiles {
             checkpoint,
             uid: uid.to_owned(),
             subtask,
-            stored: Vec::new(),
+            listed: Vec::new(),
         }
     }
 
@@ -49,7 +49,7 @@ pub struct HandleWriter {
     checkpoint: CheckpointId,
     uid: String,
     subtask: u16,
-    stored: Vec<FileRef>,
+    listed: Vec<FileRef>,
 }
 
 impl HandleWriter {
@@ -67,18 +67,56 @@ impl HandleWriter {
         let stored = self
             .files
             .store(checkpoint, &self.uid, subtask, name, bytes);
-        self.stored.push(stored.await?);
+        self.listed.push(stored.await?);
         Ok(())
     }
 
-    /// The handle of all that was stored, for the checkpoint's metadata: state of the key groups
+    /// As [`store`](Self::store), piece by piece: needs memory for one piece and one block.
+    ///
+    /// # Errors
+    ///
+    /// `Io` if the store fails, or a piece cannot be had.
+    pub async fn stream(
+        &mut self,
+        name: &str,
+        pieces: impl IntoIterator<Item = io::Result<impl Into<Bytes>>>,
+    ) -> Result<()> {
+        let Self {
+            checkpoint,
+            subtask,
+            ..
+        } = *self;
+        let mut writer = self.files.writer(checkpoint, &self.uid, subtask, name);
+        for piece in pieces {
+            let piece = piece.map_err(|e| {
+                Error::new(ErrorKind::Io, name, "could not be read to be stored").with_source(e)
+            })?;
+            writer.write(piece).await?;
+        }
+        self.listed.push(writer.finish().await?);
+        Ok(())
+    }
+
+    /// Lists the file `name` that a handle of this operator in a retained checkpoint lists; `false` if there
+    /// is none, or if there are several of that name.
+    ///
+    /// From here on the file is not deleted, until it is known whether this handle's checkpoint completes.
+    pub fn reuse(&mut self, name: &str) -> bool {
+        let named = &self.files.named;
+        let file = named.promise(self.checkpoint, &self.uid, name);
+        let is_there = file.is_some();
+        self.listed.extend(file);
+        is_there
+    }
+
+    /// The handle of all that was stored or reused, for the checkpoint's metadata: state of the key groups
     /// `groups`, in which the backend finds its way by `manifest`.
     pub fn finish(
         self,
         groups: impl IntoIterator<Item = KeyGroupRange>,
         manifest: impl Into<Bytes>,
     ) -> KeyedHandle {
-        KeyedHandle::new(groups.into_iter().collect(), manifest, self.stored)
+        KeyedHandle::new(groups.into_iter().collect(), manifest, self.listed)
     }
 }
 

@@ -1,15 +1,16 @@
 //! What is deleted, and when: derived from what retained checkpoints name, never counted.
 //!
 //! Invariant: before an object is deleted, the log says that its checkpoint is discarded (or the
-//! checkpoint was never completed, which the log says too), and no retained checkpoint names it. So
-//! a crash leaves at worst something undeleted, which the next leader deletes.
+//! checkpoint was never completed, which the log says too), no retained checkpoint names it, and none
+//! in progress was promised that it may name it. So a crash leaves at worst something undeleted, which
+//! the next leader deletes.
 
 use std::collections::BTreeSet;
 
 use cutwater_barrier::CheckpointId;
 
-use super::{CheckpointStore, load, objects_of};
-use crate::{Blobs, ErrorKind, Listed, Result, layout, log::Decision};
+use super::{CheckpointStore, load};
+use crate::{Blobs, ErrorKind, Listed, Result, layout, log::Decision, named::objects_of};
 
 /// What became of a checkpoint that failed, or seemed to.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -50,6 +51,7 @@ impl CheckpointStore {
         if self.state().get(checkpoint).is_some() {
             return Ok(Fate::Completed);
         }
+        self.named.failed(checkpoint);
         for object in self.blobs.list(&layout::checkpoint(checkpoint)).await? {
             // Only one's own: another generation's checkpoint of this id is another one.
             if layout::generation_of(&object.path) == Some(generation) {
@@ -85,7 +87,7 @@ impl CheckpointStore {
             self.log
                 .append(generation, Decision::Discarded(*checkpoint))
                 .await?;
-            self.named.remove(checkpoint);
+            self.named.remove(*checkpoint);
         }
         let objects = self.delete_discarded().await?;
         while let Some(decision) = self.state().restate(self.options.log_entries) {
@@ -119,7 +121,11 @@ impl CheckpointStore {
                 }
                 // Last, as it says what is left to delete.
                 objects.remove(&completed.metadata);
+                let is_promised = objects.iter().any(|object| self.named.is_promised(object));
                 deleted += self.delete_unnamed(objects).await?;
+                if is_promised {
+                    continue; // once more when it is known whether another checkpoint has it
+                }
                 self.blobs.delete(&completed.metadata).await?;
                 deleted += 1;
             } else {
@@ -142,7 +148,7 @@ impl CheckpointStore {
     }
 
     fn is_named(&self, object: &str) -> bool {
-        self.named.values().any(|objects| objects.contains(object))
+        self.named.names(object) || self.named.is_promised(object)
     }
 
     /// Objects that nobody needs: of generations before the leading one, and named by no retained

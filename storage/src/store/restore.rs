@@ -52,8 +52,10 @@ impl CheckpointStore {
     /// As [`restore_latest`](Self::restore_latest).
     pub async fn restore(&self, checkpoint: CheckpointId) -> Result<RestorePoint> {
         let fresh = self.restore_nothing()?;
+        let metadata = self.load(checkpoint).await?;
+        self.named.retain(&metadata); // its files may be named again
         Ok(RestorePoint {
-            metadata: Some(self.load(checkpoint).await?),
+            metadata: Some(metadata),
             is_committed: self.last_committed() >= Some(checkpoint),
             ..fresh
         })

@@ -1,4 +1,5 @@
 //! A small job's checkpoints.
+#![allow(dead_code, reason = "each test takes what it needs")]
 
 use cutwater_barrier::{CheckpointId, Kind};
 use cutwater_keygroups::KeyGroupRange;

@@ -1,6 +1,9 @@
 //! A snapshot's face of the blocks: each as it was when they were frozen, once, on any thread.
 
-use std::sync::{OnceLock, atomic::Ordering};
+use std::{
+    sync::{OnceLock, atomic::Ordering},
+    vec,
+};
 
 use super::{
     CHUNK, Cell, Cells,
@@ -103,20 +106,22 @@ impl<K: Clone, V: Clone> Frozen<K, V> {
     /// Calls `f` with the group and the entries of each block, by rising group. What it is through with,
     /// the task need not copy any more.
     pub(crate) fn drain<E>(
-        mut self,
+        self,
         mut f: impl FnMut(u16, &[(K, V)]) -> Result<(), E>,
     ) -> Result<(), E> {
-        if self.pressed {
-            self.take_aside();
-        }
-        self.through.clear();
-        let group = |number| self.side.cell(number).group.load(Ordering::Relaxed);
-        let mut order: Vec<_> = (0..self.side.blocks).map(|n| (group(n), n)).collect();
-        order.sort_unstable();
-        for (group, number) in order {
-            self.read(number, |entries| f(group, entries))?;
+        let mut blocks = self.by_group();
+        while let Some((group, number)) = blocks.rest().next() {
+            blocks.frozen.read(number, |entries| f(group, entries))?;
         }
         Ok(())
+    }
+
+    /// To go through group after group.
+    pub(crate) fn by_group(self) -> ByGroup<K, V> {
+        ByGroup {
+            frozen: self,
+            rest: None,
+        }
     }
 
     /// Copies all blocks that the task has not copied yet. That is much faster than to read them, so of
@@ -156,6 +161,49 @@ impl<K: Clone, V: Clone> Frozen<K, V> {
             }
             Claim::Taken => unreachable!("each block is read once"),
         }
+    }
+}
+
+/// The blocks of a view, by rising group.
+#[derive(Debug)]
+pub(crate) struct ByGroup<K, V> {
+    frozen: Frozen<K, V>,
+    /// Group and number of the blocks that have not been read. Sorted when they are first asked for, which
+    /// is in the writer's thread.
+    rest: Option<vec::IntoIter<(u16, usize)>>,
+}
+
+impl<K: Clone, V: Clone> ByGroup<K, V> {
+    /// Calls `f` with the entries of each block of `group`. Groups must be asked for in rising order; those left
+    /// out are passed over.
+    pub(crate) fn drain<E>(
+        &mut self,
+        group: u16,
+        mut f: impl FnMut(&[(K, V)]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        while let Some(&(next, number)) = self.rest().as_slice().first()
+            && next <= group
+        {
+            self.rest().next();
+            if next == group {
+                self.frozen.read(number, &mut f)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn rest(&mut self) -> &mut vec::IntoIter<(u16, usize)> {
+        let Self { frozen, rest } = self;
+        rest.get_or_insert_with(|| {
+            if frozen.pressed {
+                frozen.take_aside();
+            }
+            frozen.through.clear();
+            let group = |number| frozen.side.cell(number).group.load(Ordering::Relaxed);
+            let mut order: Vec<_> = (0..frozen.side.blocks).map(|n| (group(n), n)).collect();
+            order.sort_unstable();
+            order.into_iter()
+        })
     }
 }
 

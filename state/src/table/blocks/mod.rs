@@ -42,8 +42,8 @@ use std::{
 };
 
 use buffer::{Buffer, Recycle};
-pub(crate) use frozen::Frozen;
 use frozen::Side;
+pub(crate) use frozen::{ByGroup, Frozen};
 use slot::State;
 use sync::{Arc, AtomicPtr, fence};
 
@@ -138,6 +138,12 @@ impl<K: Clone, V: Clone, X> Blocks<K, V, X> {
             extra,
         });
         (chunks - 1) * CHUNK + chunk.blocks.len() - 1
+    }
+
+    /// How many blocks there are.
+    pub(crate) fn len(&self) -> usize {
+        let full = self.chunks.len().saturating_sub(1) * CHUNK;
+        full + self.chunks.last().map_or(0, |chunk| chunk.blocks.len())
     }
 
     #[inline]
