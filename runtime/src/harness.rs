@@ -97,6 +97,8 @@ impl<K: Key, P: KeyedProcess<K>> Keyed<K, P> {
             .iter()
             .map(|old| Restored::new(old.manifest.clone(), old.files.clone()));
         let mut keyed = KeyedStates::restore(UID, groups, max_parallelism, handles)?;
+        let now = Timestamp::from_millis(0);
+        keyed.set_time(now);
         let mut states = operator_states(old)?;
         let mut timers = None;
         let operator = open(&mut KeyedOpen {
@@ -111,7 +113,7 @@ impl<K: Key, P: KeyedProcess<K>> Keyed<K, P> {
             keyed,
             states,
             timers,
-            now: Timestamp::from_millis(0),
+            now,
             snapshots: 0,
         })
     }
@@ -141,6 +143,7 @@ impl<K: Key, P: KeyedProcess<K>> Keyed<K, P> {
     /// The operator's own.
     pub fn advance(&mut self, now: Timestamp) -> Result<Vec<P::Out>, BoxError> {
         self.now = now;
+        self.keyed.set_time(now);
         let mut out = Vec::new();
         let Some(timers) = self.timers else {
             return Ok(out);

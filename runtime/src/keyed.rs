@@ -48,6 +48,8 @@ impl<K: Key, P, Out> KeyedOperator<K, P, Out> {
         let groups = assignment.range(context.subtask);
         let groups = groups.expect("a contiguous assignment gives one range to every subtask");
         let mut keyed = restored.keyed_states(uid, groups, context.max_parallelism)?;
+        let clock = context.attempt.clock;
+        keyed.set_time(clock.timestamp(clock.now()));
         let mut timers = None;
         let operator = Operator::open(uid, context, downstream, |subtask, operator| {
             open(&mut KeyedOpen {
@@ -65,7 +67,7 @@ impl<K: Key, P, Out> KeyedOperator<K, P, Out> {
             hashes: Vec::new(),
             timers,
             on_timer,
-            clock: context.attempt.clock,
+            clock,
             alarm: context.alarm.clone(),
         };
         opened.set_alarm();
@@ -86,6 +88,7 @@ impl<K: Key, P, Out> KeyedOperator<K, P, Out> {
         let Some(timers) = self.timers else {
             return Ok(());
         };
+        self.keyed.set_time(now);
         let operator = &mut self.operator;
         for _ in 0..operator.batch_size {
             let due = self.keyed[timers].pop_due(now);
@@ -125,6 +128,7 @@ impl<K: Key, P, Out> KeyedOperator<K, P, Out> {
     ) -> TaskResult {
         let operator = &mut self.operator;
         let now = self.clock.timestamp(self.clock.now());
+        self.keyed.set_time(now);
         let mut records = batch.drain(..);
         while !records.as_slice().is_empty() {
             let ahead = records.as_slice().iter().take(AHEAD);

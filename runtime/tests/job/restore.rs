@@ -9,7 +9,7 @@ use cutwater_runtime::{
     Settings, State,
 };
 use cutwater_source::VecSource;
-use cutwater_state::{Handle, ValueState};
+use cutwater_state::{Data, Handle, ValueState};
 
 use crate::common::{Barrage, Update, assert_ledger, counting, settings, start, wait_until};
 
@@ -26,7 +26,7 @@ fn refused(job: Job, directory: &Path, settings: Settings) -> String {
 }
 
 /// Keeps a value of type `V` under a name of the test's choice.
-struct Keep<V>(Handle<ValueState<u64, V>>);
+struct Keep<V: Data>(Handle<ValueState<u64, V>>);
 
 impl<V: cutwater_state::Data + Default> KeyedProcess<u64> for Keep<V> {
     type In = u64;

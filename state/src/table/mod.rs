@@ -257,6 +257,11 @@ impl<K: Key, V: Clone> Table<K, V> {
             .map(|(key, value)| (key, value))
     }
 
+    /// The entries of a block, of which there are so many as [`blocks`](Self::blocks) says.
+    pub(crate) fn block(&self, number: usize) -> Option<&[(K, V)]> {
+        (number < self.blocks.len()).then(|| self.blocks.entries(number))
+    }
+
     /// A view of all entries as of now, by group, which later writes do not change.
     pub(crate) fn freeze(&mut self) -> Frozen<K, V> {
         self.blocks.freeze()
