@@ -77,6 +77,8 @@ mod operator;
 mod place;
 mod reducing;
 mod restore;
+#[cfg(feature = "rocksdb")]
+pub mod rocksdb;
 mod schema;
 mod shared_files;
 mod snapshot;

@@ -1,7 +1,10 @@
 //! The stages of `cargo xtask test`, in the order in which they run: what fails fast comes first.
 //!
 //! Every stage asks for all features of the whole workspace where it can, so that cargo builds each
-//! outside crate twice, once to check (clippy, docs) and once to run (tests, doc tests), and no more.
+//! outside crate twice, once to check (clippy, docs) and once to run (tests, doc tests), and no more. Only
+//! RocksDB is left to [its own](rocksdb).
+
+mod rocksdb;
 
 use std::{
     path::PathBuf,
@@ -82,6 +85,11 @@ pub(crate) const ALL: &[Stage] = &[
         run: small_disk,
     },
     Stage {
+        name: "rocksdb",
+        what: "state in RocksDB, and the main job with it",
+        run: rocksdb::rocksdb,
+    },
+    Stage {
         name: "package",
         what: "each crate builds as published",
         run: package,
@@ -129,11 +137,26 @@ fn check(problems: Result<Vec<String>, String>) -> Outcome {
     }
 }
 
-const EVERYTHING: [&str; 2] = ["--workspace", "--all-features"];
+/// The whole workspace with all features but the one that has a stage of its own.
+fn everything(workspace: &Workspace) -> [String; 2] {
+    let features = workspace
+        .features()
+        .filter(|(_, name)| *name != rocksdb::FEATURE);
+    let features: Vec<_> = features
+        .map(|(package, name)| format!("{package}/{name}"))
+        .collect();
+    [
+        "--workspace".to_owned(),
+        format!("--features={}", features.join(",")),
+    ]
+}
 
 fn clippy(workspace: &Workspace) -> Outcome {
     let lint = ["--all-targets", "--", "--deny", "warnings"];
-    run(workspace, cargo().arg("clippy").args(EVERYTHING).args(lint))
+    run(
+        workspace,
+        cargo().arg("clippy").args(everything(workspace)).args(lint),
+    )
 }
 
 fn docs(workspace: &Workspace) -> Outcome {
@@ -142,7 +165,7 @@ fn docs(workspace: &Workspace) -> Outcome {
         workspace,
         cargo()
             .args(doc)
-            .args(EVERYTHING)
+            .args(everything(workspace))
             .env("RUSTDOCFLAGS", "--deny=warnings"),
     )
 }
@@ -158,13 +181,16 @@ fn tests(workspace: &Workspace) -> Outcome {
     run(
         workspace,
         command
-            .args(EVERYTHING)
+            .args(everything(workspace))
             .args(["--lib", "--bins", "--tests", "--examples"]),
     )
 }
 
 fn doctests(workspace: &Workspace) -> Outcome {
-    run(workspace, cargo().args(["test", "--doc"]).args(EVERYTHING))
+    run(
+        workspace,
+        cargo().args(["test", "--doc"]).args(everything(workspace)),
+    )
 }
 
 /// The crate that holds what `loom` and `asan` run, with few others below it.
@@ -305,7 +331,7 @@ fn msrv(workspace: &Workspace) -> Outcome {
         workspace,
         Command::new("rustup")
             .args(check)
-            .args(EVERYTHING)
+            .args(everything(workspace))
             .env_remove("CARGO"),
     )
 }
