@@ -23,6 +23,7 @@ struct KeyedOperator<K: Key, P, Out> {
     operator: Operator<P, Out>,
     keyed: KeyedStates<K>,
     hashes: Vec<KeyHash>,
+    has_canonical_checkpoints: bool,
 }
 
 impl<K: Key, P, Out> KeyedOperator<K, P, Out> {
@@ -50,6 +51,7 @@ impl<K: Key, P, Out> KeyedOperator<K, P, Out> {
             operator,
             keyed,
             hashes: Vec::new(),
+            has_canonical_checkpoints: context.attempt.settings.canonical_checkpoints,
         })
     }
 
@@ -63,7 +65,12 @@ impl<K: Key, P, Out> KeyedOperator<K, P, Out> {
             &mut Vec<Out>,
         ) -> Result<(), BoxError>,
     ) -> TaskResult {
+        let keys = batch
+            .iter()
+            .map(|record| cutwater_state::Keyed::with_hash(&record.key, record.hash));
+        let announced = self.keyed.announce(keys);
         let operator = &mut self.operator;
+        announced.map_err(|error| failed(&operator.uid, operator.subtask, error.into()))?;
         let mut records = batch.drain(..);
         while !records.as_slice().is_empty() {
             let ahead = records.as_slice().iter().take(AHEAD);
@@ -96,7 +103,10 @@ impl<K: Key, P, Out> Visited for KeyedOperator<K, P, Out> {
         match visit {
             Visit::Snapshot(snapshots) => {
                 let mut snapshot = self.operator.snapshot()?;
-                snapshot.keyed = Some(self.keyed.snapshot(snapshots.checkpoint));
+                snapshot.keyed = Some(match self.has_canonical_checkpoints {
+                    true => self.keyed.snapshot_canonical(snapshots.checkpoint),
+                    false => self.keyed.snapshot(snapshots.checkpoint),
+                });
                 snapshots.operators.push(snapshot);
             }
             Visit::Completed(checkpoint) => self.keyed.confirmed(*checkpoint),

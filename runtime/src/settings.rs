@@ -5,6 +5,7 @@ use std::time::Duration;
 use cutwater_barrier::{CheckpointId, Mode};
 use cutwater_keygroups::MaxParallelism;
 use cutwater_sink_2pc::{JobTimes, check_timeout};
+use cutwater_state::Backend;
 
 use crate::{
     Error, ErrorKind, Observer, Result,
@@ -55,6 +56,11 @@ pub struct Settings {
     pub restart: Restart,
     /// What to start from.
     pub restore: Restore,
+    /// Where keyed state is.
+    pub backend: Backend,
+    /// Whether checkpoints are taken in the canonical form, from which the job can go on in another
+    /// backend. They are written whole, so they take longer than a byte backend's own.
+    pub canonical_checkpoints: bool,
     /// Whether the restored checkpoint may hold state that the job no longer has. It is dropped.
     pub allow_dropped_state: bool,
     /// Records in a full batch.
@@ -71,8 +77,8 @@ pub struct Settings {
 }
 
 impl Default for Settings {
-    /// One subtask, a checkpoint a second of which the last is kept, restart as long as it helps,
-    /// restore from the latest.
+    /// One subtask, state in memory, a checkpoint a second of which the last is kept, restart as long as it
+    /// helps, restore from the latest.
     fn default() -> Self {
         Self {
             parallelism: 1,
@@ -89,6 +95,8 @@ impl Default for Settings {
             ignore_in_flight: None,
             restart: Restart::default(),
             restore: Restore::Latest,
+            backend: Backend::memory(),
+            canonical_checkpoints: false,
             allow_dropped_state: false,
             batch_size: 1024,
             channel_capacity: 8,
