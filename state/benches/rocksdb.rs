@@ -10,7 +10,8 @@
 //! every window; time on the processor is the task's alone.
 #![expect(
     clippy::disallowed_methods,
-    reason = "a bench reads the clock, and writes snapshots beside the task as an engine does"
+    clippy::print_stdout,
+    reason = "a bench prints, reads the clock, and writes snapshots beside the task as an engine does"
 )]
 
 mod common;
@@ -430,7 +431,7 @@ fn incremental(keys: u64) {
         states[value].put(Keyed::new(&key), text()).unwrap();
     }
     println!("\n{keys} values of 100 bytes | bytes stored | of all | time");
-    let mut line = |name: &str, states: &mut KeyedStates<u64>, n| {
+    let line = |name: &str, states: &mut KeyedStates<u64>, n| {
         let task = states.snapshot(CheckpointId::new(n));
         let begin = Instant::now();
         let snapshot = task.run(&mut Nowhere).unwrap();

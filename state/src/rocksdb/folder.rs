@@ -27,7 +27,7 @@ pub(super) struct Folder {
     /// The process that holds it locked is alive.
     _lock: Option<File>,
     /// Is not removed before this one.
-    _within: Option<Arc<Folder>>,
+    _within: Option<Arc<Self>>,
 }
 
 impl Folder {
