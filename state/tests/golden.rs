@@ -10,7 +10,9 @@ use std::{collections::BTreeMap, env, fs, path::PathBuf};
 use common::{MAX, Stored, all, entries};
 use cutwater_barrier::CheckpointId;
 use cutwater_keygroups::KeyGroupRange;
-use cutwater_state::{Keyed, KeyedStates, OperatorStates, Restored, Result};
+use cutwater_state::{
+    Backend, Keyed, KeyedStates, OperatorStates, Restored, Result, testkit::SortedRows,
+};
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
@@ -179,5 +181,34 @@ fn a_newer_version_is_incompatible() -> Result<()> {
             .contains("format version 3, and this release reads 2"),
         "{error}"
     );
+    Ok(())
+}
+
+/// The manifest of a snapshot of rows, and the rows, as the test kit's backend has them.
+#[test]
+fn rows_of_version_1_decode() -> Result<()> {
+    let backend = Backend::rows(SortedRows::new(1 << 20));
+    let mut states = KeyedStates::<u64>::open(&backend, "fold", all(), MAX, [])?;
+    let value = states.value::<Totals>("totals")?;
+    let list = states.list::<u16>("recent")?;
+    let map = states.map::<String, bool>("seen")?;
+    for key in 0..5 {
+        let keyed = Keyed::new(&key);
+        states[value].put(keyed, totals(key))?;
+        states[list].update(keyed, 0..3)?;
+        states[map].put(keyed, "a".to_owned(), true)?;
+    }
+    let written = Stored::by(states.snapshot(CheckpointId::new(7)));
+    let manifest = golden("rows-v1/manifest", &written.manifest);
+    let file = golden("rows-v1/rows-0", &written.files["rows-0"]);
+
+    let mut found = 0;
+    for groups in [KeyGroupRange::new(0, 5), KeyGroupRange::new(5, 12)] {
+        let files = BTreeMap::from([("rows-0".to_owned(), file.clone())]);
+        let old = Restored::new(&manifest, files);
+        let mut states = KeyedStates::<u64>::open(&backend, "fold", groups, MAX, [old])?;
+        found += check_values_lists_and_maps(&mut states)?;
+    }
+    assert_eq!(found, 5);
     Ok(())
 }
