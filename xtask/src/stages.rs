@@ -5,6 +5,7 @@
 //! RocksDB is left to [its own](rocksdb).
 
 mod rocksdb;
+mod small_disk;
 
 use std::{
     path::PathBuf,
@@ -82,7 +83,7 @@ pub(crate) const ALL: &[Stage] = &[
     Stage {
         name: "small-disk",
         what: "a disk that is full in the middle of a checkpoint",
-        run: small_disk,
+        run: small_disk::small_disk,
     },
     Stage {
         name: "rocksdb",
@@ -247,43 +248,6 @@ fn own_target(workspace: &Workspace, name: &str) -> PathBuf {
     let shared = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
     let shared = shared.unwrap_or_else(|| workspace.root.join("target"));
     shared.join(name)
-}
-
-/// Mounts a small disk in memory, which takes Linux and root.
-fn small_disk(workspace: &Workspace) -> Outcome {
-    let name = format!("cutwater-small-disk-{}", std::process::id());
-    let directory = std::env::temp_dir().join(name);
-    if let Err(error) = std::fs::create_dir_all(&directory) {
-        return Outcome::Failed(format!("{}: {error}", directory.display()));
-    }
-    let mut mount = Command::new("mount");
-    mount.args(["-t", "tmpfs", "-o", "size=1m", "cutwater"]);
-    let outcome = if succeeds(mount.arg(&directory)) {
-        let test = [
-            "test",
-            "--package",
-            "cutwater-runtime",
-            "--test",
-            "full_disk",
-        ];
-        let outcome = run(
-            workspace,
-            cargo().args(test).env("CUTWATER_SMALL_DISK", &directory),
-        );
-        if succeeds(Command::new("umount").arg(&directory)) {
-            outcome
-        } else {
-            Outcome::Failed(format!("{} could not be unmounted", directory.display()))
-        }
-    } else {
-        Outcome::NotRun("no tmpfs can be mounted here (it takes Linux and root)".to_owned())
-    };
-    match std::fs::remove_dir(&directory) {
-        Err(error) if outcome == Outcome::Passed => {
-            Outcome::Failed(format!("{}: {error}", directory.display()))
-        }
-        _ => outcome,
-    }
 }
 
 /// Builds every crate from its own archive, against the archives of the others: finds a file or a

@@ -142,8 +142,7 @@ impl<A: Key, S: Data> Cache<A, S> {
         f: impl FnOnce(&mut Option<S>) -> R,
     ) -> Result<R> {
         let spot = self.spot(number, hash, key)?;
-        // Written before `f`, which may panic and leave something there.
-        Ok(f(self.table.value_mut(spot).write(self.epoch)))
+        Ok(self.table.value_mut(spot).lend(self.epoch, f))
     }
 
     /// Sets or removes a row, without asking the backend what there was.
