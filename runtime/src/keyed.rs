@@ -4,14 +4,14 @@
 use std::{cell::RefCell, rc::Rc};
 
 use cutwater_keygroups::{Key, KeyHash};
-use cutwater_state::KeyedStates;
+use cutwater_state::{KeyedStates, SnapshotTask};
 
 use crate::{
     BoxError, Result,
     exchange::Keyed,
     function::{KeyedBroadcastProcess, KeyedCoProcess, KeyedContext, KeyedOpen, KeyedProcess},
     plain::{Input, Operator, Visited, failed},
-    stage::{AnyStage, Stage, TaskResult, Visit},
+    stage::{AnyStage, Snapshots, Stage, TaskResult, Visit},
     task::TaskContext,
 };
 
@@ -23,7 +23,6 @@ struct KeyedOperator<K: Key, P, Out> {
     operator: Operator<P, Out>,
     keyed: KeyedStates<K>,
     hashes: Vec<KeyHash>,
-    has_canonical_checkpoints: bool,
 }
 
 impl<K: Key, P, Out> KeyedOperator<K, P, Out> {
@@ -51,7 +50,6 @@ impl<K: Key, P, Out> KeyedOperator<K, P, Out> {
             operator,
             keyed,
             hashes: Vec::new(),
-            has_canonical_checkpoints: context.attempt.settings.canonical_checkpoints,
         })
     }
 
@@ -98,15 +96,25 @@ impl<K: Key, P, Out> KeyedOperator<K, P, Out> {
     }
 }
 
+impl<K: Key, P, Out> KeyedOperator<K, P, Out> {
+    fn snapshot(&mut self, snapshots: &Snapshots) -> SnapshotTask {
+        if let Some(completed) = snapshots.completed {
+            self.keyed.confirmed(completed);
+        }
+        if snapshots.is_whole {
+            self.keyed.snapshot_canonical(snapshots.checkpoint)
+        } else {
+            self.keyed.snapshot(snapshots.checkpoint)
+        }
+    }
+}
+
 impl<K: Key, P, Out> Visited for KeyedOperator<K, P, Out> {
     fn visit(&mut self, visit: &mut Visit<'_>) -> TaskResult {
         match visit {
             Visit::Snapshot(snapshots) => {
                 let mut snapshot = self.operator.snapshot()?;
-                snapshot.keyed = Some(match self.has_canonical_checkpoints {
-                    true => self.keyed.snapshot_canonical(snapshots.checkpoint),
-                    false => self.keyed.snapshot(snapshots.checkpoint),
-                });
+                snapshot.keyed = Some(self.snapshot(snapshots));
                 snapshots.operators.push(snapshot);
             }
             Visit::Completed(checkpoint) => self.keyed.confirmed(*checkpoint),

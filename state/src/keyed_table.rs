@@ -8,12 +8,13 @@ use crate::{
     Data, Keyed, Result,
     encoded::{Cache, FrozenRows},
     format::Kind,
+    images::writer::ImageWriter,
     key::Address,
     place::Place,
     restore::Unreadable,
     schema::{self, Read, Reading},
-    snapshot::{self, Frozen, Writer},
-    table::{self, Table},
+    snapshot::{self, Frozen, FrozenBlocks, Writer},
+    table::{self, BlockId, Table},
 };
 
 /// A state in the registry, its kind erased.
@@ -42,8 +43,9 @@ pub(crate) trait TypedState<K>: KeyedState<K> {
 
 /// A [`KeyedTable`], its types erased but for the key.
 pub(crate) trait AnyTable<K> {
-    /// Fixes a view of the state as of now.
-    fn freeze(&mut self) -> View;
+    /// Fixes a view of the state as of now; or, in memory, of what has changed since the freeze whose epoch
+    /// was `base`.
+    fn freeze(&mut self, base: Option<u64>) -> View;
 
     /// Brings what accesses to these hashes would read into the processor's cache.
     fn prefetch(&mut self, hashes: &[KeyHash]);
@@ -57,8 +59,8 @@ pub(crate) trait AnyTable<K> {
 
 /// A view of a state as of one moment.
 pub(crate) enum View {
-    /// Of all its entries.
-    Typed(Box<dyn Frozen>),
+    /// Of its entries.
+    Typed(Box<dyn FrozenBlocks>),
     /// Of the rows that are in memory, of which the others are in a byte backend.
     Rows(Box<dyn FrozenRows>),
 }
@@ -213,11 +215,11 @@ impl<K: Key, S: Data, N: Key> KeyedTable<K, S, N> {
 }
 
 impl<K: Key, S: Data, N: Key> AnyTable<K> for KeyedTable<K, S, N> {
-    fn freeze(&mut self) -> View {
+    fn freeze(&mut self, base: Option<u64>) -> View {
         match &mut self.road {
             Road::Memory(table) => View::Typed(Box::new(FrozenEntries {
                 first_group: self.place.groups().start(),
-                table: table.freeze(),
+                table: table.freeze(base),
             })),
             Road::Encoded(cache) => View::Rows(cache.freeze()),
         }
@@ -285,11 +287,36 @@ struct FrozenEntries<A, S> {
 impl<A: Key, S: Data> Frozen for FrozenEntries<A, S> {
     fn write(self: Box<Self>, out: &mut Writer<'_>) -> Result<()> {
         let first = self.first_group;
-        self.table.drain(|number, entries| {
-            out.entries(first + number, entries, |(key, stored), bytes| {
-                key.encode(bytes);
-                snapshot::append(stored, bytes)
-            })
+        self.table
+            .drain(|number, entries| out.entries(first + number, entries, append_entry))
+    }
+}
+
+impl<A: Key, S: Data> FrozenBlocks for FrozenEntries<A, S> {
+    fn epoch(&self) -> u64 {
+        self.table.epoch()
+    }
+
+    fn wanted(&self) -> Vec<BlockId> {
+        self.table.wanted()
+    }
+
+    fn write_images(
+        self: Box<Self>,
+        blocks: Vec<BlockId>,
+        out: &mut ImageWriter<'_>,
+    ) -> Result<()> {
+        let first = self.first_group;
+        self.table.drain_blocks(blocks, |block, entries| {
+            out.image(block, first + block.group, entries, append_entry)
         })
     }
+}
+
+fn append_entry<K: Key, S: Data>(
+    (key, stored): &(K, S),
+    bytes: &mut Vec<u8>,
+) -> Result<(), postcard::Error> {
+    key.encode(bytes);
+    snapshot::append(stored, bytes)
 }

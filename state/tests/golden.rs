@@ -116,7 +116,7 @@ fn keyed_state_of_version_2_decodes() -> Result<()> {
         states[sum].add(keyed, -3)?;
         states[by_hour].put(keyed.at((9, "EWR".to_owned())), 40)?;
     }
-    let written = Stored::by(states.snapshot(CheckpointId::new(7)));
+    let written = Stored::by(states.snapshot_canonical(CheckpointId::new(7)));
     let manifest = golden("v2/manifest", &written.manifest);
     assert_eq!(written.files.len(), 1);
     let file = golden("v2/keyed-7-0", &written.files["keyed-7-0"]);
@@ -139,6 +139,45 @@ fn keyed_state_of_version_2_decodes() -> Result<()> {
         }
     }
     assert_eq!(found, 5);
+    Ok(())
+}
+
+/// Images in two files, some of which the newer one outdates.
+#[test]
+fn an_incremental_snapshot_of_version_2_decodes() -> Result<()> {
+    let mut states = KeyedStates::<u64>::new("fold", all(), MAX);
+    let value = states.value::<Totals>("totals")?;
+    let list = states.list::<u16>("recent")?;
+    for key in 0..20 {
+        states[value].put(Keyed::new(&key), totals(99))?;
+        states[list].update(Keyed::new(&key), 0..3)?;
+    }
+    let mut files = BTreeMap::new();
+    let (base, next) = (CheckpointId::new(7), CheckpointId::new(8));
+    states.snapshot(base).run(&mut files)?;
+    states.confirmed(base);
+    for key in 0..3 {
+        states[list].clear(Keyed::new(&key))?;
+        states[value].put(Keyed::new(&key), totals(key))?;
+    }
+    let written = states.snapshot(next).run(&mut files)?;
+    assert_eq!(written.files, ["keyed-7-0-0", "keyed-8-0-0"]);
+    let manifest = golden("v2/incremental/manifest", &written.manifest);
+    let files = written.files.iter().map(|name| {
+        let bytes = golden(&format!("v2/incremental/{name}"), &files[name]);
+        (name.clone(), bytes)
+    });
+    let old = Restored::new(manifest, files.collect::<BTreeMap<_, _>>());
+    let mut states = KeyedStates::<u64>::restore("fold", all(), MAX, [old])?;
+    let value = states.value::<Totals>("totals")?;
+    let list = states.list::<u16>("recent")?;
+    for key in 0..20 {
+        let expected = totals(if key < 3 { key } else { 99 });
+        assert_eq!(states.get(value, Keyed::new(&key))?, Some(&expected));
+    }
+    let mut lists = 0;
+    states[list].for_each(|_, _| lists += 1)?;
+    assert_eq!(lists, 17);
     Ok(())
 }
 

@@ -34,7 +34,7 @@ pub(crate) struct Demo<O: clap::Args> {
     flow: Flow,
     #[command(flatten)]
     state: State,
-    /// Let every other run keep its state in memory instead, which takes canonical checkpoints
+    /// Let every other run keep its state in memory instead, which takes full checkpoints
     #[arg(long)]
     switch: bool,
     /// Decides where the job is killed

@@ -2,7 +2,7 @@
 
 use std::{ffi::OsString, path::Path};
 
-use cutwater_runtime::{BoxError, Settings};
+use cutwater_runtime::{BoxError, Settings, Snapshots};
 use cutwater_state::Backend;
 
 /// A state backend.
@@ -16,6 +16,10 @@ pub(crate) enum Kept {
 
 impl Kept {
     /// The backend, with what it needs of a disk beside `checkpoints`.
+    #[cfg_attr(
+        not(feature = "rocksdb"),
+        expect(unused_variables, clippy::unnecessary_wraps, reason = "memory needs no disk")
+    )]
     fn open(self, checkpoints: &Path) -> Result<Backend, BoxError> {
         match self {
             Self::Memory => Ok(Backend::memory()),
@@ -36,9 +40,9 @@ pub(crate) struct State {
     /// Where the job keeps its state
     #[arg(long, value_enum, default_value_t)]
     backend: Kept,
-    /// Take checkpoints in the canonical form, which any backend can go on from
+    /// Take full checkpoints, which any backend can go on from
     #[arg(long)]
-    canonical: bool,
+    full: bool,
 }
 
 impl State {
@@ -47,8 +51,8 @@ impl State {
         let backend = clap::ValueEnum::to_possible_value(&self.backend);
         let backend = backend.expect("every backend can be named on a command line");
         let mut arguments = vec!["--backend".into(), backend.get_name().into()];
-        if self.canonical {
-            arguments.push("--canonical".into());
+        if self.full {
+            arguments.push("--full".into());
         }
         arguments
     }
@@ -59,10 +63,10 @@ impl State {
         match switch {
             true if is_odd => Self {
                 backend: Kept::Memory,
-                canonical: true,
+                full: true,
             },
             true => Self {
-                canonical: true,
+                full: true,
                 ..self
             },
             false => self,
@@ -71,7 +75,9 @@ impl State {
 
     pub(crate) fn set(self, settings: &mut Settings, checkpoints: &Path) -> Result<(), BoxError> {
         settings.backend = self.backend.open(checkpoints)?;
-        settings.canonical_checkpoints = self.canonical;
+        if self.full {
+            settings.snapshots = Snapshots::Full;
+        }
         Ok(())
     }
 }
@@ -94,7 +100,7 @@ mod tests {
 
     #[test]
     fn a_command_line_says_the_same() {
-        for arguments in [&[][..], &["--backend", "memory", "--canonical"]] {
+        for arguments in [&[][..], &["--backend", "memory", "--full"]] {
             let state = read(arguments);
             let written = [vec!["run".into()], state.arguments()].concat();
             assert_eq!(Line::parse_from(written).state, state);
@@ -102,11 +108,11 @@ mod tests {
     }
 
     #[test]
-    fn runs_that_switch_take_canonical_checkpoints() {
+    fn runs_that_switch_take_checkpoints_that_any_backend_can_go_on_from() {
         let state = read(&[]);
         assert_eq!(state.of_run(1, false), state);
         for number in 0..2 {
-            assert!(state.of_run(number, true).canonical);
+            assert!(state.of_run(number, true).full);
         }
     }
 }

@@ -390,12 +390,16 @@ impl<A: Key, S: Data> Cache<A, S> {
 
     /// A view of the rows as of now, for a flush.
     pub(crate) fn freeze(&mut self) -> Box<dyn FrozenRows> {
+        // Blocks that have not been written to since then have no dirty rows. Epochs of the table count
+        // the same freezes, from 0.
+        let ingested = self.ingested.load(Ordering::Acquire);
+        let base = ingested.checked_sub(1).map(u64::from);
         let epoch = self.epoch;
         self.epoch += 1;
         Box::new(FrozenCache {
             place: self.place.clone(),
             state: self.state,
-            table: self.table.freeze().by_group(),
+            table: self.table.freeze(base).by_group(),
             epoch,
             ingested: Arc::clone(&self.ingested),
             encoded: Arc::clone(&self.encoded),
