@@ -34,9 +34,11 @@ use cutwater_keygroups::{Key, KeyGroupRange, MaxParallelism};
 use cutwater_state::{
     Backend, BoxError, Handle, Keyed, KeyedStates, NewFile, Restored, Snapshot, SnapshotTask,
     Store, ValueState,
-    rocksdb::{RocksDb, RocksOptions},
+    rocksdb::{Compression, RocksDb, RocksOptions},
 };
-use rocksdb::{BlockBasedOptions, Cache, DB, DBCompressionType, Options, WriteOptions};
+use rocksdb::{
+    BlockBasedOptions, Cache, DB, DBCompressionType, Options, WaitForCompactOptions, WriteOptions,
+};
 
 const MAX: MaxParallelism = MaxParallelism::new(128).unwrap();
 
@@ -51,12 +53,33 @@ fn main() {
     println!(
         "keyed sum | budget | records/s | get + put, records/s | ratio, clock | ratio, processor"
     );
-    sums("uniform, all fit", keys, all, &mut Uniform::new(keys));
-    sums("Zipf, a tenth fits", keys, all / 10, &mut Zipf::new(keys));
+    let lz4 = options(all / 10);
+    let mut fast = options(all / 10);
+    fast.compression = Compression::None;
+    fast.mmap_reads = true;
     sums(
-        "uniform, a tenth fits",
+        "uniform, all fit",
         keys,
-        all / 10,
+        options(all),
+        &mut Uniform::new(keys),
+    );
+    sums(
+        "Zipf 1.2, a tenth fits",
+        keys,
+        lz4.clone(),
+        &mut Zipf::new(keys, 1.2),
+    );
+    sums(
+        "Zipf 0.99, a tenth fits",
+        keys,
+        lz4.clone(),
+        &mut Zipf::new(keys, 0.99),
+    );
+    sums("uniform, a tenth fits", keys, lz4, &mut Uniform::new(keys));
+    sums(
+        "the same, not compressed, mapped",
+        keys,
+        fast,
         &mut Uniform::new(keys),
     );
     restores(keys, all / 10);
@@ -95,29 +118,37 @@ impl Draw for Uniform {
     }
 }
 
-/// The n-th most frequent key has a share of about 1/n (Gray et al., "Quickly generating
-/// billion-record synthetic databases", 1994, with a skew close to 1): the inverse of the integral.
-struct Zipf(Uniform);
+/// The n-th most frequent key has a share in proportion to `1 / n^skew`: drawn by the inverse of the integral of that.
+struct Zipf {
+    uniform: Uniform,
+    skew: f64,
+}
 
 impl Zipf {
-    fn new(keys: u64) -> Self {
-        Self(Uniform::new(keys))
+    fn new(keys: u64, skew: f64) -> Self {
+        Self {
+            uniform: Uniform::new(keys),
+            skew,
+        }
     }
 }
 
 impl Draw for Zipf {
     fn draw(&mut self) -> u64 {
-        let unit = self.0.next() as f64 / u64::MAX as f64;
-        let rank = ((self.0.keys as f64).ln() * unit).exp() as u64;
-        // Ranks are spread over the key space, as frequent keys are not neighbours.
-        rank.wrapping_mul(0x9e37_79b9_7f4a_7c15) % self.0.keys
+        let keys = self.uniform.keys;
+        let unit = self.uniform.next() as f64 / u64::MAX as f64;
+        let power = 1.0 - self.skew;
+        let rank = (1.0 - unit * (1.0 - (keys as f64).powf(power))).powf(1.0 / power) as u64;
+        // Spread over the key space, as frequent keys are not neighbours.
+        rank.wrapping_mul(0x9e37_79b9_7f4a_7c15) % keys
     }
 }
 
 /// Ours and the rival's keyed sum, window by window.
-fn sums(name: &str, keys: u64, memory: u64, draw: &mut dyn Draw) {
+fn sums(name: &str, keys: u64, options: RocksOptions, draw: &mut dyn Draw) {
+    let memory = options.memory;
     let folder = tempfile::tempdir().unwrap();
-    let mut ours = Ours::filled(folder.path(), keys, memory);
+    let mut ours = Ours::filled(folder.path(), keys, options);
     let rival = Rival::filled(&folder.path().join("rival"), keys, memory);
     let (mut clock, mut processor) = (Vec::new(), Vec::new());
     let (mut mine, mut theirs) = (Vec::new(), Vec::new());
@@ -186,8 +217,8 @@ struct Ours {
 }
 
 impl Ours {
-    fn filled(folder: &Path, keys: u64, memory: u64) -> Self {
-        let backend = Backend::rows(RocksDb::new(folder, options(memory)).unwrap());
+    fn filled(folder: &Path, keys: u64, options: RocksOptions) -> Self {
+        let backend = Backend::rows(RocksDb::new(folder, options).unwrap());
         let (mut states, total) = open(&backend, KeyGroupRange::all(MAX), []);
         for key in 0..keys {
             states[total].put(Keyed::new(&key), 0).unwrap();
@@ -283,6 +314,8 @@ impl Rival {
         for key in 0..keys {
             db.put_opt(row(key), 0_i64.to_le_bytes(), &write).unwrap();
         }
+        db.wait_for_compact(&WaitForCompactOptions::default())
+            .unwrap();
         Self { db, write }
     }
 

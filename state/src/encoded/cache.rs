@@ -76,6 +76,7 @@ struct Miss<A> {
     key: A,
 }
 
+// Accesses are out of line, so that the loops of those whose states are in memory stay small.
 impl<A: Key, S: Data> Cache<A, S> {
     pub(crate) fn new(place: Place, store: &Arc<RowStore>) -> Self {
         Self {
@@ -93,7 +94,7 @@ impl<A: Key, S: Data> Cache<A, S> {
         }
     }
 
-    #[inline]
+    #[inline(never)]
     pub(crate) fn get(
         &mut self,
         number: usize,
@@ -106,7 +107,7 @@ impl<A: Key, S: Data> Cache<A, S> {
         Ok(row.value.as_ref())
     }
 
-    #[inline]
+    #[inline(never)]
     pub(crate) fn get_mut(
         &mut self,
         number: usize,
@@ -120,7 +121,7 @@ impl<A: Key, S: Data> Cache<A, S> {
         Ok(self.table.value_mut(spot).write(self.epoch).as_mut())
     }
 
-    #[inline]
+    #[inline(never)]
     pub(crate) fn or_insert_with(
         &mut self,
         number: usize,
@@ -133,7 +134,7 @@ impl<A: Key, S: Data> Cache<A, S> {
         Ok(value.get_or_insert_with(default))
     }
 
-    #[inline]
+    #[inline(never)]
     pub(crate) fn update<R>(
         &mut self,
         number: usize,
@@ -146,7 +147,7 @@ impl<A: Key, S: Data> Cache<A, S> {
     }
 
     /// Sets or removes a row, without asking the backend what there was.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn set(
         &mut self,
         number: usize,
