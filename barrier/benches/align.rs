@@ -8,15 +8,15 @@
 //! pairwise: both loops in turn, many times, and the median of the ratios. What the aligner adds to a
 //! read are two compares, of a counter before it and of the answer after it: a fraction of a nanosecond.
 //!
-//! *Fed* channels are filled by another thread meanwhile, as those of a task are. *Full* ones were
-//! filled before, so that nobody else touches them: with single records, of which nothing is made, the
-//! worst case there is.
+//! *Fed* channels are filled by another thread meanwhile, as those of a task are; their figure needs two
+//! cores that have nothing else to do. *Full* ones were filled before, so that nobody else touches them:
+//! with single records, of which nothing is made, the worst case there is.
 //!
 //! `checkpoint` is one checkpoint over n channels: each barrier handled, each effect polled.
 
 use std::{
     hint::black_box,
-    sync::mpsc::{self, Receiver, SyncSender},
+    sync::mpsc::{self, Receiver, SyncSender, TryRecvError},
     thread,
     time::{Duration, Instant},
 };
@@ -29,7 +29,7 @@ const CHANNELS: usize = 4;
 /// Items of a channel: short enough that few pairs are interrupted.
 const ITEMS: u64 = 2_048;
 const RECORDS: u64 = 64;
-const PAIRS: usize = 2_001;
+const PAIRS: usize = 1_001;
 /// Odd, so that either loop goes first at each.
 const DEPTHS: usize = 63;
 
@@ -124,8 +124,13 @@ fn read_all<const CHECKPOINTS: bool, D: Data>(channels: &[Receiver<Item<D>>]) ->
             if reading == Reading::Blocked {
                 continue;
             }
-            let Ok(item) = items.recv() else {
-                continue;
+            let item = match items.try_recv() {
+                Ok(item) => item,
+                Err(TryRecvError::Empty) => {
+                    open = true;
+                    continue;
+                }
+                Err(TryRecvError::Disconnected) => continue,
             };
             open = true;
             match item {

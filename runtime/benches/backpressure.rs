@@ -5,16 +5,23 @@
 //! takes a millisecond for each (as in the job that Flink's own figures were taken with) or a fifth of
 //! that: a barrier cannot pre-empt the record that is being processed. It waits, as for
 //! an answer from elsewhere: an operator that keeps a processor busy would, on two of them, measure how
-//! soon the writer's thread gets one. All kinds take their turns in each round,
-//! so that a drift of the machine's speed touches all of them. Medians over the rounds.
+//! soon the writer's thread gets one.
+//!
+//! The same job without back-pressure is that: the same slow operator, which is busy four fifths of
+//! the time, as its sources send that much less than it could take. Another one, where it answers at
+//! once, shows what the record in process costs both.
+//!
+//! A checkpoint is *complete* when the log says so, durably, and whoever asked for it has the answer;
+//! its *duration* ends with the last acknowledgement. All kinds take their turns in each round, so that
+//! a drift of the machine's speed touches all of them. Medians over the rounds.
 
 use std::{
     collections::BTreeSet,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicU64, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use cutwater_barrier::{CheckpointId, Mode};
@@ -33,10 +40,15 @@ use serde::{Deserialize, Serialize};
 const SLOW: Duration = Duration::from_millis(1);
 const LESS_SLOW: Duration = Duration::from_micros(200);
 const KEYS: u64 = 1000;
+/// Each source sends all keys once, and these are processed at once.
+const WARM: u64 = 2 * KEYS;
 const PAYLOAD: usize = 100;
 const ROUNDS: usize = 5;
-/// Checkpoints of each kind in each round.
-const CHECKPOINTS: usize = 3;
+/// Checkpoints of each kind in each round, and of those that wait for the queues.
+const CHECKPOINTS: u32 = 20;
+const LONG_CHECKPOINTS: u32 = 3;
+/// Between two checkpoints: time to delete the one before.
+const PAUSE: Duration = Duration::from_millis(5);
 
 type Message = (u64, String);
 
@@ -48,7 +60,10 @@ struct Position(u64);
 
 struct One;
 
-struct Generate(Option<Position>);
+struct Generate {
+    split: Option<Position>,
+    due: Instant,
+}
 
 impl Split for Position {
     fn id(&self) -> &str {
@@ -75,7 +90,10 @@ impl Source for Endless {
     }
 
     fn reader(&self, _: ReaderContext) -> cutwater_source::Result<Generate> {
-        Ok(Generate(None))
+        Ok(Generate {
+            split: None,
+            due: now(),
+        })
     }
 }
 
@@ -96,7 +114,7 @@ impl Reader for Generate {
     type Split = Position;
 
     fn add_splits(&mut self, splits: Vec<Position>) -> cutwater_source::Result<()> {
-        self.0 = splits.into_iter().next();
+        self.split = splits.into_iter().next();
         Ok(())
     }
 
@@ -107,22 +125,34 @@ impl Reader for Generate {
         out: &mut Vec<Message>,
         max: usize,
     ) -> cutwater_source::Result<Status> {
-        let Some(Position(next)) = &mut self.0 else {
+        let Some(Position(next)) = &mut self.split else {
             return Ok(Status::Idle);
         };
-        // Also without back-pressure it does not flood: 16 records at a time, then a pause.
-        let most = max.min(16) as u64;
+        let load = *LOAD.lock().expect("no panic");
+        let most = match load {
+            _ if *next < KEYS => KEYS - *next,
+            Load::Full => 16,
+            Load::Every(period) => {
+                let mut records = 0;
+                while now() >= self.due {
+                    self.due = self.due.max(now() - 4 * period) + period;
+                    records += 1;
+                }
+                records
+            }
+        };
+        let most = most.min(max as u64);
         out.extend((*next..*next + most).map(|i| (i % KEYS, "x".repeat(PAYLOAD))));
         *next += most;
-        Ok(if IS_SLOW.load(Ordering::Relaxed) {
-            Status::More
-        } else {
-            Status::Idle
+        Ok(match load {
+            Load::Full => Status::More,
+            Load::Every(_) if *next < KEYS => Status::More,
+            Load::Every(_) => Status::Idle,
         })
     }
 
     fn snapshot(&mut self, _: CheckpointId) -> cutwater_source::Result<Vec<Position>> {
-        Ok(self.0.iter().cloned().collect())
+        Ok(self.split.iter().cloned().collect())
     }
 
     fn notify_complete(&mut self, _: CheckpointId) -> cutwater_source::Result<()> {
@@ -130,9 +160,18 @@ impl Reader for Generate {
     }
 }
 
-/// Whether the operator of the run is slow, and how slow. One run at a time.
-static IS_SLOW: AtomicBool = AtomicBool::new(false);
+/// How much the sources of the run send. One run at a time.
+static LOAD: Mutex<Load> = Mutex::new(Load::Full);
+/// How long the operator of the run waits.
 static ANSWER_US: AtomicU64 = AtomicU64::new(0);
+
+#[derive(Clone, Copy)]
+enum Load {
+    /// As much as there is room for.
+    Full,
+    /// Each source one record each time that this has passed.
+    Every(Duration),
+}
 
 struct Busy {
     last: Handle<ValueState<u64, String>>,
@@ -149,9 +188,8 @@ impl KeyedProcess<u64> for Busy {
         context: &mut KeyedContext<'_, u64>,
         out: &mut Vec<u64>,
     ) -> Result<(), BoxError> {
-        // All keys have been there when it gets slow.
-        if IS_SLOW.load(Ordering::Relaxed) && self.processed.load(Ordering::Relaxed) >= KEYS {
-            wait();
+        if self.processed.load(Ordering::Relaxed) >= WARM {
+            wait(Duration::from_micros(ANSWER_US.load(Ordering::Relaxed)));
         }
         *context.keyed[self.last].or_insert_with(context.key, String::new)? = payload;
         out.push(key);
@@ -165,39 +203,66 @@ impl KeyedProcess<u64> for Busy {
     clippy::disallowed_methods,
     reason = "a slow operator, as a bench needs it"
 )]
-fn wait() {
-    std::thread::sleep(Duration::from_micros(ANSWER_US.load(Ordering::Relaxed)));
+fn wait(time: Duration) {
+    if !time.is_zero() {
+        std::thread::sleep(time);
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "a bench reads the clock")]
+fn now() -> Instant {
+    Instant::now()
 }
 
 /// A kind of checkpoint.
 struct Kind {
     name: &'static str,
-    /// Of each record; 0 without back-pressure.
+    /// Of each record.
     answer: Duration,
+    load: Load,
     barriers: Mode,
     debloat: Option<Duration>,
     channel_capacity: usize,
     /// Records after which the queues are as long as they stay.
     settled: u64,
+    checkpoints: u32,
+    /// Of each checkpoint, from the request to the answer.
+    complete: Vec<Duration>,
     summaries: Vec<CheckpointSummary>,
 }
 
 impl Kind {
-    fn new(name: &'static str, answer: Duration, barriers: Mode) -> Self {
+    fn new(name: &'static str, answer: Duration, load: Load, barriers: Mode) -> Self {
         Self {
             name,
             answer,
+            load,
             barriers,
             debloat: None,
             channel_capacity: 8,
-            settled: KEYS + 500,
+            settled: WARM + 100,
+            checkpoints: CHECKPOINTS,
+            complete: Vec::new(),
             summaries: Vec::new(),
         }
     }
 
+    /// The job with full queues.
+    fn pressed(name: &'static str, answer: Duration, barriers: Mode) -> Self {
+        Self::new(name, answer, Load::Full, barriers)
+    }
+
+    /// The job whose two sources send four fifths of what the operator can take.
+    fn relaxed(name: &'static str, answer: Duration, barriers: Mode) -> Self {
+        // A sleep ends some 60 µs late.
+        let takes = answer + Duration::from_micros(60);
+        let period = takes * 5 / 2;
+        Self::new(name, answer, Load::Every(period), barriers)
+    }
+
     /// A run of its own, in which the queues fill first.
     fn run(&mut self) {
-        IS_SLOW.store(!self.answer.is_zero(), Ordering::Relaxed);
+        *LOAD.lock().expect("no panic") = self.load;
         let answer = u64::try_from(self.answer.as_micros()).unwrap_or(u64::MAX);
         ANSWER_US.store(answer, Ordering::Relaxed);
         let directory = tempfile::tempdir().expect("a temporary directory");
@@ -233,10 +298,14 @@ impl Kind {
         while handle.status().state != State::Running
             || processed.load(Ordering::Relaxed) < self.settled
         {
-            std::thread::yield_now();
+            wait(Duration::from_millis(1));
         }
-        for _ in 0..CHECKPOINTS {
+        for i in 0..self.checkpoints {
+            // So that barriers find the record in process at all its ages.
+            wait(PAUSE + self.answer * (7 * i % 20) / 20);
+            let start = now();
             handle.checkpoint().expect("a checkpoint");
+            self.complete.push(now() - start);
         }
         handle.cancel();
         drop(handle);
@@ -245,74 +314,101 @@ impl Kind {
     }
 
     fn median<T: Ord + Copy>(&self, of: impl Fn(&CheckpointSummary) -> T) -> T {
-        let mut values: Vec<T> = self.summaries.iter().map(of).collect();
-        values.sort();
-        values[values.len() / 2]
+        median(self.summaries.iter().map(of))
     }
 }
 
+fn median<T: Ord + Copy>(values: impl IntoIterator<Item = T>) -> T {
+    let mut values: Vec<T> = values.into_iter().collect();
+    values.sort();
+    values[values.len() / 2]
+}
+
 fn main() {
-    let none = Duration::ZERO;
+    let unaligned = Mode::Unaligned;
     let mut kinds = [
-        Kind::new("no back-pressure, aligned", none, Mode::Aligned),
-        Kind::new("no back-pressure, unaligned", none, Mode::Unaligned),
-        Kind::new("200 µs a record, unaligned", LESS_SLOW, Mode::Unaligned),
-        Kind::new("200 µs a record, aligned", LESS_SLOW, Mode::Aligned),
-        Kind::new("1 ms a record, unaligned", SLOW, Mode::Unaligned),
+        Kind::relaxed("operator at once, aligned", Duration::ZERO, Mode::Aligned),
+        Kind::relaxed("operator at once, unaligned", Duration::ZERO, unaligned),
+        Kind::relaxed("1 ms a record, queues empty", SLOW, unaligned),
+        Kind::pressed("1 ms a record, queues full", SLOW, unaligned),
         Kind {
             channel_capacity: 2,
-            ..Kind::new("… queues a quarter as long", SLOW, Mode::Unaligned)
+            ..Kind::pressed("… a quarter as long", SLOW, unaligned)
         },
-        Kind::new(
-            "… aligned for 100 ms, then unaligned",
-            SLOW,
-            Mode::AlignedFor(Duration::from_millis(100)),
-        ),
+        Kind {
+            channel_capacity: 32,
+            ..Kind::pressed("… four times as long", SLOW, unaligned)
+        },
+        Kind::relaxed("200 µs a record, queues empty", LESS_SLOW, unaligned),
+        Kind::pressed("200 µs a record, queues full", LESS_SLOW, unaligned),
+        Kind {
+            checkpoints: LONG_CHECKPOINTS,
+            ..Kind::pressed("200 µs a record, aligned", LESS_SLOW, Mode::Aligned)
+        },
+        Kind {
+            checkpoints: LONG_CHECKPOINTS,
+            ..Kind::pressed(
+                "1 ms a record, aligned for 100 ms",
+                SLOW,
+                Mode::AlignedFor(Duration::from_millis(100)),
+            )
+        },
         Kind {
             debloat: Some(Duration::from_millis(200)),
             // The keys came fast, and what they left in the queues goes first.
-            settled: KEYS + 5000,
-            ..Kind::new("… aligned, debloated to 200 ms", SLOW, Mode::Aligned)
+            settled: WARM + 5000,
+            checkpoints: LONG_CHECKPOINTS,
+            ..Kind::pressed("… aligned, debloated to 200 ms", SLOW, Mode::Aligned)
         },
-        Kind::new("1 ms a record, aligned", SLOW, Mode::Aligned),
+        Kind {
+            checkpoints: LONG_CHECKPOINTS,
+            ..Kind::pressed("… aligned", SLOW, Mode::Aligned)
+        },
     ];
     for _ in 0..ROUNDS {
         kinds.iter_mut().for_each(Kind::run);
     }
-    #[expect(clippy::print_stdout, reason = "a bench reports")]
-    {
+    report(&kinds);
+}
+
+#[expect(clippy::print_stdout, reason = "a bench reports")]
+fn report(kinds: &[Kind]) {
+    println!(
+        "{:36} {:>10} {:>10} {:>12} {:>10} {:>10} {:>10} {:>10} {:>10}",
+        "checkpoint, medians",
+        "complete",
+        "duration",
+        "start delay",
+        "alignment",
+        "sync",
+        "async",
+        "in flight",
+        "bytes"
+    );
+    for kind in kinds {
         println!(
-            "{:36} {:>10} {:>12} {:>10} {:>10} {:>10} {:>10} {:>10}",
-            "checkpoint, medians",
-            "duration",
-            "start delay",
-            "alignment",
-            "sync",
-            "async",
-            "in flight",
-            "bytes"
+            "{:36} {:>10} {:>10} {:>12} {:>10} {:>10} {:>10} {:>10} {:>10}",
+            kind.name,
+            format!("{:.1?}", median(kind.complete.iter().copied())),
+            format!("{:.1?}", kind.median(|one| one.duration)),
+            format!("{:.1?}", kind.median(|one| one.start_delay)),
+            format!("{:.1?}", kind.median(|one| one.alignment)),
+            format!("{:.1?}", kind.median(|one| one.sync)),
+            format!("{:.1?}", kind.median(|one| one.r#async)),
+            kind.median(|one| one.records_in_flight),
+            kind.median(|one| one.bytes_in_flight),
         );
-        for kind in &kinds {
-            println!(
-                "{:36} {:>10} {:>12} {:>10} {:>10} {:>10} {:>10} {:>10}",
-                kind.name,
-                format!("{:.1?}", kind.median(|one| one.duration)),
-                format!("{:.1?}", kind.median(|one| one.start_delay)),
-                format!("{:.1?}", kind.median(|one| one.alignment)),
-                format!("{:.1?}", kind.median(|one| one.sync)),
-                format!("{:.1?}", kind.median(|one| one.r#async)),
-                kind.median(|one| one.records_in_flight),
-                kind.median(|one| one.bytes_in_flight),
-            );
-        }
-        let of = |kind: &Kind| kind.median(|one| one.duration).as_secs_f64();
-        for (pressed, aligned) in [(2, 3), (4, 8)] {
-            println!(
-                "{}: {:.2} × the one with empty queues; aligned {:.0} × that",
-                kinds[pressed].name,
-                of(&kinds[pressed]) / of(&kinds[1]),
-                of(&kinds[aligned]) / of(&kinds[pressed]),
-            );
-        }
+    }
+    let complete = |kind: &Kind| median(kind.complete.iter().copied()).as_secs_f64();
+    let duration = |kind: &Kind| kind.median(|one| one.duration).as_secs_f64();
+    for (pressed, relaxed) in [(3, 2), (7, 6), (3, 1), (7, 1)] {
+        let (pressed, relaxed) = (&kinds[pressed], &kinds[relaxed]);
+        println!(
+            "{}: complete {:.2} ×, duration {:.2} × the one of: {}",
+            pressed.name,
+            complete(pressed) / complete(relaxed),
+            duration(pressed) / duration(relaxed),
+            relaxed.name,
+        );
     }
 }

@@ -4,13 +4,17 @@ use std::{
     any::Any,
     collections::BTreeMap,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Arc, mpsc as mpsc_std},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+        mpsc as mpsc_std,
+    },
     thread::{self, JoinHandle},
     time::Duration,
 };
 
 use cutwater_barrier::{
-    Generation,
+    CheckpointId, Generation,
     align::Input,
     coordinate::{Plan, TaskId},
 };
@@ -44,6 +48,24 @@ pub(crate) struct Attempt {
     pub(crate) clock: Clock,
     pub(crate) tokio: Handle,
     pub(crate) reports: mpsc::UnboundedSender<(TaskId, Report)>,
+    pub(crate) completed: NewestCompleted,
+}
+
+/// The newest checkpoint of the attempt that is complete. A barrier may reach a task before it hears that the
+/// checkpoint before is: so who takes a snapshot asks here, and builds on what is retained.
+#[derive(Debug, Default)]
+pub(crate) struct NewestCompleted(AtomicU64);
+
+impl NewestCompleted {
+    /// Told before the next checkpoint is triggered.
+    pub(crate) fn set(&self, checkpoint: CheckpointId) {
+        self.0.store(checkpoint.get(), Ordering::Release);
+    }
+
+    pub(crate) fn get(&self) -> Option<CheckpointId> {
+        let id = self.0.load(Ordering::Acquire);
+        (id > 0).then(|| CheckpointId::new(id)) // ids begin at 1
+    }
 }
 
 impl Attempt {

@@ -18,6 +18,7 @@
 //! the side lane overtake them. A barrier stands in its channel also when it is announced in the side
 //! lane, because its place tells which records it overtook.
 
+mod admission;
 mod sender;
 #[cfg(test)]
 mod tests;
@@ -34,6 +35,7 @@ use std::{
 
 use cutwater_barrier::{Barrier, CheckpointId, align::Input};
 
+use admission::Admission;
 pub(crate) use sender::Sender;
 
 use crate::probe::Probe;
@@ -80,16 +82,13 @@ pub(crate) struct Gate<C> {
 
 struct Inner<C> {
     queues: Vec<Queue<C>>,
-    /// Which of them are ways back of a loop.
-    feedback: Vec<usize>,
+    admission: Admission,
     control: VecDeque<C>,
     /// Barriers that came ahead of the records before them, and their channels.
     side: VecDeque<(usize, Barrier)>,
     /// Another gate has room again for what this gate's task sends.
     has_room: bool,
     closed: bool,
-    /// Also into a loop that is full.
-    admits: bool,
     /// Where the next search starts, so that no channel starves.
     next: usize,
     /// How many restored batches are unread. They come before everything else.
@@ -145,19 +144,16 @@ impl<C> Gate<C> {
             waiting: None,
         };
         let queues: Vec<_> = inputs.into_iter().map(queue).collect();
-        let is_feedback = |&channel: &usize| queues[channel].input == Input::Feedback;
-        let feedback = (0..queues.len()).filter(is_feedback).collect();
         Arc::new(Self {
             batches_max: capacity.batches.max(1),
             records_max: AtomicUsize::new(capacity.records.max(1)),
             inner: Mutex::new(Inner {
+                admission: Admission::new(&queues),
                 queues,
-                feedback,
                 control: VecDeque::new(),
                 side: VecDeque::new(),
                 has_room: false,
                 closed: false,
-                admits: false,
                 next: 0,
                 restored: 0,
             }),
@@ -168,16 +164,6 @@ impl<C> Gate<C> {
     /// Lets at most `records` wait in each channel from now on.
     pub(crate) fn limit(&self, records: usize) {
         self.records_max.store(records.max(1), Ordering::Relaxed);
-    }
-
-    /// Whether new input may enter a loop that is full: as long as a barrier has to get in.
-    pub(crate) fn admit(&self, admits: bool) {
-        let mut inner = self.lock();
-        inner.admits = admits;
-        let queues = inner.queues.iter_mut().filter(|_| admits);
-        let waiting: Vec<_> = queues.filter_map(|queue| queue.waiting.take()).collect();
-        drop(inner); // never two gates at once
-        waiting.iter().for_each(|sender| sender.room());
     }
 
     /// Leaves a message in the mailbox. Never waits; lost if the gate is closed.
@@ -328,7 +314,7 @@ impl<C> Gate<C> {
                 let has_turn = if inner.restored > 0 {
                     queue.restored > 0
                 } else {
-                    !is_loop_full || queue.input == Input::Feedback || queue.has_mark()
+                    !is_loop_full || queue.is_admitted()
                 };
                 has_turn && queue.has(wanted) && !is_blocked(channel)
             })
@@ -356,23 +342,11 @@ impl<C> Gate<C> {
         self.changed.notify_one();
     }
 
-    /// A feedback channel never holds back its sender: a loop of tasks that wait for each other
-    /// would stand for ever. It is bounded by what its head admits.
+    /// Whether its sender has to wait; that of a way back never does.
     fn is_full(&self, inner: &Inner<C>, channel: usize) -> bool {
         let queue = &inner.queues[channel];
         queue.input != Input::Feedback
             && (self.is_over(queue.batches, queue.records) || self.is_loop_full(inner))
-    }
-
-    /// What circles in a loop is admitted first, or new input would fill the loop without bound. Only
-    /// what stands before a barrier is admitted all the same, or a loop that stays full would never see
-    /// a checkpoint.
-    fn is_loop_full(&self, inner: &Inner<C>) -> bool {
-        let is_long = |&channel: &usize| {
-            let queue = &inner.queues[channel];
-            self.is_over(queue.batches, queue.records)
-        };
-        !inner.admits && inner.feedback.iter().any(is_long)
     }
 
     fn is_over(&self, batches: usize, records: usize) -> bool {
@@ -392,11 +366,6 @@ impl<C> Queue<C> {
             (Wanted::Marks, Some(item)) => !matches!(item, Item::Batch { .. }),
             (Wanted::All, Some(_)) => true,
         }
-    }
-
-    /// Whether something other than records waits in it.
-    fn has_mark(&self) -> bool {
-        self.items.len() > self.batches
     }
 }
 

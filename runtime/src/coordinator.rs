@@ -461,6 +461,7 @@ impl<'a> Driver<'a> {
             });
         }
         self.sources.completed(checkpoint);
+        self.attempt.completed.set(checkpoint);
         self.tasks.tell_all(|| Control::Completed(checkpoint));
         let progress = self.committers.completed(checkpoint);
         self.progress(progress);

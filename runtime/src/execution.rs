@@ -16,7 +16,7 @@ use tokio::{runtime::Handle, sync::mpsc};
 
 use crate::{
     Error, ErrorKind, Restore, Result, Settings,
-    attempt::{Attempt, Tasks},
+    attempt::{Attempt, NewestCompleted, Tasks},
     clock::Clock,
     committers::Committers,
     coordinator::Driver,
@@ -185,6 +185,7 @@ fn attempt(
         clock: setup.clock,
         tokio: Handle::current(),
         reports,
+        completed: NewestCompleted::default(),
     }))
 }
 
@@ -231,6 +232,7 @@ fn machine(attempt: &Attempt, tasks: &Tasks, term: Term, clock: Clock) -> Coordi
     config.timeout = settings.checkpoint_timeout;
     config.tolerable_failures = settings.tolerable_failures;
     config.mode = settings.barriers;
+    config.align_after_expiry = attempt.topology.has_strict_channels();
     let this = coordinate::Attempt::new(term.generation, term.first)
         .restored(attempt.restored.checkpoint());
     Coordinator::new(config, tasks.plan.clone(), this)

@@ -5,10 +5,15 @@
 //! key or hash, and re-enter it through its exchange, which deals them out for the new parallelism:
 //! by key group, or to anybody.
 //!
+//! They are encoded at once, by the task that has them: a pass over bytes that are about to be read
+//! anyway costs it less than a copy of each record would.
+//!
 //! Order: what one subtask sent comes back in the order it was sent, ahead of everything new.
 
+use std::mem;
+
 use cutwater_state::Schema;
-use serde::{Serialize, de::DeserializeOwned};
+use serde::de::DeserializeOwned;
 
 use crate::{
     BoxError,
@@ -43,31 +48,44 @@ impl<K: Send + 'static, T: Record> Carried for Keyed<K, T> {
 /// The first byte of what is saved of a channel; the records follow in postcard, one after the other.
 pub(crate) const VERSION: u8 = 1;
 
-/// Records taken out of a channel's way, to be written by another thread.
-pub(crate) trait Captured: Send {
-    fn records(&self) -> u64;
-
-    /// Appends the records' postcard forms.
-    fn encode(&self, to: &mut Vec<u8>) -> Result<(), BoxError>;
+/// The records of one channel that belong to a checkpoint, in the order in which they were sent.
+#[derive(Debug)]
+pub(crate) struct Saved {
+    records: u64,
+    /// As the store gets them; or why one of them could not be encoded, which fails the checkpoint, not
+    /// the task.
+    bytes: postcard::Result<Vec<u8>>,
 }
 
-impl<T: Serialize + Send> Captured for Vec<T> {
-    fn records(&self) -> u64 {
-        self.len() as u64
-    }
-
-    fn encode(&self, to: &mut Vec<u8>) -> Result<(), BoxError> {
-        for record in self {
-            *to = postcard::to_extend(record, std::mem::take(to))?;
+impl Default for Saved {
+    fn default() -> Self {
+        Self {
+            records: 0,
+            bytes: Ok(vec![VERSION]),
         }
-        Ok(())
     }
 }
 
-/// Copies the records of a batch.
-pub(crate) fn copy<C: Carried>(batch: &[C]) -> Box<dyn Captured> {
-    let records = batch.iter().map(|carried| carried.record().clone());
-    Box::new(records.collect::<Vec<C::Record>>())
+impl Saved {
+    /// Adds the records of a batch.
+    pub(crate) fn save<C: Carried>(&mut self, batch: &[C]) {
+        self.records += batch.len() as u64;
+        let before = mem::replace(&mut self.bytes, Ok(Vec::new()));
+        self.bytes = before.and_then(|before| {
+            let mut batch = batch.iter();
+            batch.try_fold(before, |bytes, carried| {
+                postcard::to_extend(carried.record(), bytes)
+            })
+        });
+    }
+
+    pub(crate) fn records(&self) -> u64 {
+        self.records
+    }
+
+    pub(crate) fn into_bytes(self) -> postcard::Result<Vec<u8>> {
+        self.bytes
+    }
 }
 
 /// What saved records of type `T` look like: reading them as another type would yield nonsense.
@@ -114,11 +132,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn captured_records_are_encoded_one_after_the_other() {
-        let captured = copy(&[(1_u8, "a".to_owned()), (2, "bc".to_owned())]);
-        let mut bytes = Vec::new();
-        captured.encode(&mut bytes).unwrap();
-        assert_eq!(captured.records(), 2);
-        assert_eq!(bytes, [1, 1, b'a', 2, 2, b'b', b'c']);
+    fn saved_records_are_encoded_one_after_the_other() {
+        let mut saved = Saved::default();
+        saved.save(&[(1_u8, "a".to_owned())]);
+        saved.save(&[(2_u8, "bc".to_owned())]);
+        assert_eq!(saved.records(), 2);
+        let bytes = saved.into_bytes().unwrap();
+        assert_eq!(bytes, [VERSION, 1, 1, b'a', 2, 2, b'b', b'c']);
+    }
+
+    #[derive(Clone, serde::Deserialize)]
+    struct Unspeakable;
+
+    impl serde::Serialize for Unspeakable {
+        fn serialize<S: serde::Serializer>(&self, _: S) -> Result<S::Ok, S::Error> {
+            Err(serde::ser::Error::custom("cannot be encoded"))
+        }
+    }
+
+    #[test]
+    fn a_record_that_cannot_be_encoded_is_not_forgotten() {
+        let mut saved = Saved::default();
+        saved.save(&[Unspeakable]);
+        saved.save::<Unspeakable>(&[]);
+        assert!(saved.into_bytes().is_err());
     }
 }

@@ -4,7 +4,7 @@
 use std::{cell::RefCell, rc::Rc};
 
 use cutwater_keygroups::{Key, KeyHash};
-use cutwater_state::{Handle, KeyedStates, Timer, Timers, Timestamp};
+use cutwater_state::{Handle, KeyedStates, SnapshotTask, Timer, Timers, Timestamp};
 
 use crate::{
     BoxError, Result,
@@ -13,7 +13,7 @@ use crate::{
     exchange::Keyed,
     function::{KeyedBroadcastProcess, KeyedCoProcess, KeyedContext, KeyedOpen, KeyedProcess},
     plain::{Input, Operator, Visited, failed},
-    stage::{AnyStage, Stage, TaskResult, Visit},
+    stage::{AnyStage, Snapshots, Stage, TaskResult, Visit},
     task::TaskContext,
 };
 
@@ -126,7 +126,12 @@ impl<K: Key, P, Out> KeyedOperator<K, P, Out> {
             &mut Vec<Out>,
         ) -> Result<(), BoxError>,
     ) -> TaskResult {
+        let keys = batch
+            .iter()
+            .map(|record| cutwater_state::Keyed::with_hash(&record.key, record.hash));
+        let announced = self.keyed.announce(keys);
         let operator = &mut self.operator;
+        announced.map_err(|error| failed(&operator.uid, operator.subtask, error.into()))?;
         let now = self.clock.timestamp(self.clock.now());
         self.keyed.set_time(now);
         let mut records = batch.drain(..);
@@ -159,12 +164,25 @@ impl<K: Key, P, Out> KeyedOperator<K, P, Out> {
     }
 }
 
+impl<K: Key, P, Out> KeyedOperator<K, P, Out> {
+    fn snapshot(&mut self, snapshots: &Snapshots) -> SnapshotTask {
+        if let Some(completed) = snapshots.completed {
+            self.keyed.confirmed(completed);
+        }
+        if snapshots.is_whole {
+            self.keyed.snapshot_canonical(snapshots.checkpoint)
+        } else {
+            self.keyed.snapshot(snapshots.checkpoint)
+        }
+    }
+}
+
 impl<K: Key, P, Out> Visited for KeyedOperator<K, P, Out> {
     fn visit(&mut self, visit: &mut Visit<'_>) -> TaskResult {
         match visit {
             Visit::Snapshot(snapshots) => {
                 let mut snapshot = self.operator.snapshot()?;
-                snapshot.keyed = Some(self.keyed.snapshot(snapshots.checkpoint));
+                snapshot.keyed = Some(self.snapshot(snapshots));
                 snapshots.operators.push(snapshot);
             }
             Visit::Timers(now) => self.fire(*now)?,

@@ -135,7 +135,7 @@ pub use function::{
 };
 pub use handle::JobHandle;
 pub use observe::{CheckpointSummary, Moment, Observer, Outcome, State, Status};
-pub use settings::{Guarantee, Restart, Restore, Settings};
+pub use settings::{Guarantee, Restart, Restore, Settings, Snapshots};
 pub use stream::{Job, KeyedStream, Record, Stream};
 
 /// The example on the repository's first page runs as a test of this crate.

@@ -7,9 +7,9 @@
 
 use std::time::{Duration, Instant};
 
-/// Small against the few milliseconds of a checkpoint that writes a file, large against the 50 ns of two
-/// readings of the clock.
-const STEP: Duration = Duration::from_millis(1);
+/// Small against the millisecond or more of a checkpoint that writes a file, large against the 100 ns or
+/// two that it costs to begin a step.
+const STEP: Duration = Duration::from_micros(250);
 
 /// A step grows by this factor at most, as the next records may cost more: a batch of 1024 is reached
 /// after five cheap steps.

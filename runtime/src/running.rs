@@ -4,8 +4,9 @@
 //!   gate ─ batch ───▶ port ─▶ chain ─▶ exchanges, sinks
 //!        ─ barrier ─▶ aligner ─ Forward ─────▶ barrier into the exchanges
 //!                             ─ Snapshot ────▶ every operator fixes its view
-//!                             ─ Capture ─────▶ records that the barrier overtook are copied
-//!                             ─ Acknowledge ─▶ an upload writes it all
+//!                                              and begin their way into the store
+//!                             ─ Capture ─────▶ records that the barrier overtook are saved
+//!                             ─ Acknowledge ─▶ and follow there
 //!        ─ control ─▶ triggers, notices, splits
 //! ```
 //!
@@ -14,12 +15,13 @@
 //! channel, which it asks for before it takes input, so a barrier can always reach it.
 
 use std::{
+    collections::BTreeMap,
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use cutwater_barrier::{
-    Barrier, CheckpointId, Mode,
+    Barrier, CheckpointId, Kind, Mode,
     align::{AbortReason, Channel, Effect, Event, Reading},
     coordinate::{Decline, TaskId},
     stats::TaskStats,
@@ -37,6 +39,7 @@ use crate::{
     pace::Pace,
     part::Part,
     probe::Probes,
+    settings,
     source::SourceHead,
     stage::{Port, Snapshots, TaskResult, Visit},
     task::{Control, InputChannel, Report, Task},
@@ -267,22 +270,21 @@ impl Running {
         let Some((channel, mut batch)) = self.begun.take() else {
             return Ok(());
         };
-        let mut recorded = Vec::new();
-        let is_recorded = self.alignment.reading(channel) == Reading::Recorded;
         let most = self.step_size();
         let port = &mut self.ports[self.channels[channel].port];
+        let is_recorded = self.alignment.reading(channel) == Reading::Recorded;
+        let part = self.part.as_mut().filter(|_| is_recorded);
+        let saved = part.map(|part| part.saved(channel));
         if self.last.is_some() {
             // Nothing is processed behind the last cut. What a loop still has is in the checkpoint.
-            if let Some(part) = &mut self.part
-                && is_recorded
-            {
-                part.in_flight.push((channel, port.capture(&batch)));
+            if let Some(saved) = saved {
+                port.save(&batch, saved);
             }
             return Ok(());
         }
         let clock = self.attempt.clock;
         let start = self.pace.as_ref().map(|_| clock.instant());
-        let step = port.process(&mut batch, most, is_recorded.then_some(&mut recorded))?;
+        let step = port.process(&mut batch, most, saved)?;
         if let (Some(pace), Some(start)) = (&mut self.pace, start) {
             pace.took(step.records, start, clock.instant());
         }
@@ -292,10 +294,6 @@ impl Running {
         }
         if self.alignment.is_aligning() {
             self.bytes_aligned += step.bytes;
-        }
-        if let Some(part) = &mut self.part {
-            let recorded = recorded.into_iter();
-            part.in_flight.extend(recorded.map(|one| (channel, one)));
         }
         if step.is_last {
             self.gate.recycle(channel, batch);
@@ -419,11 +417,12 @@ impl Running {
                     channel: Channel(channel),
                 } => self.capture(checkpoint, channel),
                 Effect::Acknowledge { alignment, .. } => {
-                    let mut stats = TaskStats::new(alignment);
-                    stats.bytes_during_alignment = std::mem::take(&mut self.bytes_aligned);
                     let part = self.part.take();
                     let part = part.expect("a snapshot comes before its acknowledgement");
-                    self.uploads.start(part, stats);
+                    let mut stats = TaskStats::new(alignment);
+                    stats.sync = part.sync;
+                    stats.bytes_during_alignment = std::mem::take(&mut self.bytes_aligned);
+                    part.upload.finish(part.in_flight, stats);
                 }
                 Effect::Abort { checkpoint, reason } => self.abort(checkpoint, reason),
                 Effect::Resume => {} // The gate asks anew for each item.
@@ -443,6 +442,7 @@ impl Running {
     fn abort(&mut self, checkpoint: CheckpointId, reason: AbortReason) {
         self.bytes_aligned = 0;
         self.part = None;
+        self.uploads.cancel(checkpoint);
         if reason != AbortReason::Aborted {
             let message = format!("its barrier will not come ({reason:?})");
             let declined = Report::Declined {
@@ -462,6 +462,9 @@ impl Running {
         let mut snapshots = Snapshots {
             checkpoint: barrier.checkpoint,
             input: barrier.then.into(),
+            completed: self.attempt.completed.get(),
+            is_whole: barrier.kind == Kind::Savepoint
+                || self.attempt.settings.snapshots == settings::Snapshots::Full,
             operators: Vec::new(),
         };
         self.visit(&mut Visit::Snapshot(&mut snapshots))?;
@@ -469,30 +472,29 @@ impl Running {
             self.last = Some(barrier.checkpoint);
             self.reading = false;
         }
+        let sync = self.attempt.clock.now() - started;
+        let upload = self.uploads.begin(barrier.checkpoint, snapshots.operators);
         self.part = Some(Part {
-            barrier,
-            operators: snapshots.operators,
-            in_flight: Vec::new(),
-            sync: self.attempt.clock.now() - started,
+            upload,
+            in_flight: BTreeMap::new(),
+            sync,
         });
         Ok(())
     }
 
-    /// Copies what waits in a channel before the barrier of `checkpoint`: first the rest of the batch
+    /// Saves what waits in a channel before the barrier of `checkpoint`: first the rest of the batch
     /// that was begun, then the queue.
     fn capture(&mut self, checkpoint: CheckpointId, channel: usize) {
         let port = &self.ports[self.channels[channel].port];
         let part = self.part.as_mut();
-        let in_flight = &mut part
-            .expect("a snapshot comes before its captures")
-            .in_flight;
+        let part = part.expect("a snapshot comes before its captures");
         if let Some((begun, batch)) = &self.begun
             && *begun == channel
         {
-            in_flight.push((channel, port.capture(batch)));
+            port.save(batch, part.saved(channel));
         }
         self.gate.capture(channel, checkpoint, |batch| {
-            in_flight.push((channel, port.capture(batch)));
+            port.save(batch, part.saved(channel));
         });
     }
 

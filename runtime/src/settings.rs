@@ -5,6 +5,7 @@ use std::time::Duration;
 use cutwater_barrier::{CheckpointId, Mode};
 use cutwater_keygroups::MaxParallelism;
 use cutwater_sink_2pc::{JobTimes, check_timeout};
+use cutwater_state::Backend;
 
 use crate::{
     Error, ErrorKind, Observer, Result,
@@ -35,6 +36,8 @@ pub struct Settings {
     pub retained_checkpoints: usize,
     /// What a checkpoint promises.
     pub guarantee: Guarantee,
+    /// What a checkpoint stores of keyed state.
+    pub snapshots: Snapshots,
     /// How barriers travel when channels are full: behind the records queued there, ahead of them, or
     /// ahead once the checkpoint has taken too long. A barrier that overtakes saves the records it
     /// leaves behind (unaligned checkpoints; Flink's `execution.checkpointing.unaligned`). The job's
@@ -42,9 +45,11 @@ pub struct Settings {
     ///
     /// Nothing overtakes on broadcast edges and on forward edges into an operator with several inputs:
     /// there a barrier waits its turn. If a task with such an input also has others, back-pressure can
-    /// keep that turn from coming until the checkpoint expires, so allow such a job some
-    /// [`tolerable_failures`](Self::tolerable_failures) and a short
-    /// [`checkpoint_timeout`](Self::checkpoint_timeout).
+    /// keep that turn from ever coming. The checkpoint expires then, and the next ones are aligned until one
+    /// completes: so allow such a job at least one of
+    /// [`tolerable_failures`](Self::tolerable_failures), and a
+    /// [`checkpoint_timeout`](Self::checkpoint_timeout) in which full channels are drained, but not much
+    /// longer.
     pub barriers: Mode,
     /// Bounds what waits in front of a task to what it takes in this time, so that an aligned barrier
     /// waits about as long. `None`: as much as [`channel_capacity`](Self::channel_capacity) allows.
@@ -55,6 +60,8 @@ pub struct Settings {
     pub restart: Restart,
     /// What to start from.
     pub restore: Restore,
+    /// Where keyed state is.
+    pub backend: Backend,
     /// Whether the restored checkpoint may hold state that the job no longer has. It is dropped.
     pub allow_dropped_state: bool,
     /// Records in a full batch.
@@ -71,8 +78,8 @@ pub struct Settings {
 }
 
 impl Default for Settings {
-    /// One subtask, a checkpoint a second of which the last is kept, restart as long as it helps,
-    /// restore from the latest.
+    /// One subtask, state in memory, a checkpoint a second of which the last is kept, restart as long as it
+    /// helps, restore from the latest.
     fn default() -> Self {
         Self {
             parallelism: 1,
@@ -84,11 +91,13 @@ impl Default for Settings {
             tolerable_failures: 0, // as Flink's default
             retained_checkpoints: 1,
             guarantee: Guarantee::ExactlyOnce,
+            snapshots: Snapshots::Incremental,
             barriers: Mode::Aligned,
             debloat: None,
             ignore_in_flight: None,
             restart: Restart::default(),
             restore: Restore::Latest,
+            backend: Backend::memory(),
             allow_dropped_state: false,
             batch_size: 1024,
             channel_capacity: 8,
@@ -183,6 +192,19 @@ pub enum Guarantee {
     ExactlyOnce,
     /// After a restart a record may count twice in state. No channel ever waits for another.
     AtLeastOnce,
+}
+
+/// What a checkpoint stores of keyed state. Either restores what was written by the other.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum Snapshots {
+    /// What has changed since the checkpoint before, whose files it names for the rest. (Flink's
+    /// `execution.checkpointing.incremental`.)
+    #[default]
+    Incremental,
+    /// Everything each time, in a form that every [backend](Settings::backend) can go on from: checkpoints have no file in common. Less in the store where most of the state
+    /// changes from one checkpoint to the next.
+    Full,
 }
 
 /// What to start from.

@@ -17,7 +17,7 @@ use cutwater_state::{SnapshotTask, Timestamp};
 use crate::{
     Error,
     channel::{AnyBatch, Batch, Closed},
-    in_flight::{self, Captured, Carried},
+    in_flight::{Carried, Saved},
     probe::Probe,
 };
 
@@ -59,6 +59,10 @@ pub(crate) struct Snapshots {
     pub(crate) checkpoint: CheckpointId,
     /// Whether records follow after it.
     pub(crate) input: Input,
+    /// The newest completed checkpoint, of which the task need not have heard.
+    pub(crate) completed: Option<CheckpointId>,
+    /// Whether it shall have no file in common with others.
+    pub(crate) is_whole: bool,
     pub(crate) operators: Vec<OperatorSnapshot>,
 }
 
@@ -119,17 +123,17 @@ impl AnyStage {
 
 /// The place where an erased batch meets the stage that knows its type.
 pub(crate) trait Port {
-    /// Processes the first records of `batch`, at most `most`, and takes them out of it. Copies them
-    /// first if they are also `recorded`.
+    /// Processes the first records of `batch`, at most `most`, and takes them out of it. Adds them to
+    /// `saved` first, if they are also in flight.
     fn process(
         &mut self,
         batch: &mut AnyBatch,
         most: usize,
-        recorded: Option<&mut Vec<Box<dyn Captured>>>,
+        saved: Option<&mut Saved>,
     ) -> TaskResult<Step>;
 
-    /// Copies the records of a batch that waits.
-    fn capture(&self, batch: &AnyBatch) -> Box<dyn Captured>;
+    /// Adds the records of a batch that waits to `saved`.
+    fn save(&self, batch: &AnyBatch, saved: &mut Saved);
 
     fn visit(&mut self, visit: &mut Visit<'_>) -> TaskResult;
 }
@@ -164,14 +168,14 @@ impl<C: Carried> Port for TypedPort<C> {
         &mut self,
         batch: &mut AnyBatch,
         most: usize,
-        recorded: Option<&mut Vec<Box<dyn Captured>>>,
+        saved: Option<&mut Saved>,
     ) -> TaskResult<Step> {
         let Batch(batch) = batch
             .downcast_mut::<Batch<C>>()
             .expect("an edge carries batches of its record type");
         let records = batch.len().min(most);
-        if let Some(recorded) = recorded {
-            recorded.push(in_flight::copy(&batch[..records]));
+        if let Some(saved) = saved {
+            saved.save(&batch[..records]);
         }
         if records == batch.len() {
             self.stage.process(batch)?;
@@ -188,11 +192,11 @@ impl<C: Carried> Port for TypedPort<C> {
         })
     }
 
-    fn capture(&self, batch: &AnyBatch) -> Box<dyn Captured> {
+    fn save(&self, batch: &AnyBatch, saved: &mut Saved) {
         let Batch(batch) = batch
             .downcast_ref::<Batch<C>>()
             .expect("an edge carries batches of its record type");
-        in_flight::copy(batch)
+        saved.save(batch);
     }
 
     fn visit(&mut self, visit: &mut Visit<'_>) -> TaskResult {

@@ -87,6 +87,12 @@ impl Topology {
         }
     }
 
+    /// Whether there are channels in which nothing overtakes.
+    pub(crate) fn has_strict_channels(&self) -> bool {
+        let is_strict = |edge| self.input(edge) == Input::Strict && !self.is_chained(edge);
+        (0..self.graph.edges.len()).any(is_strict)
+    }
+
     fn enters_loop(&self, edge: usize) -> bool {
         let to = self.graph.edges[edge].to;
         let mut inputs = self.graph.inputs_of(to);

@@ -1,17 +1,25 @@
 //! The asynchronous part of a task's snapshot: writing it, beside the task.
+//!
+//! ```text
+//!   cut ─┬─▶ state ────────────────────────────────▶ store ─┐
+//!        └─▶ records are recorded ─▶ those in flight ─▶ store ─┴─▶ whoever is last acknowledges
+//! ```
+//!
+//! State does not wait for the last record in flight, and neither for the other's writes: both mostly
+//! wait for the store.
 
 use std::{
-    mem,
-    panic::resume_unwind,
+    collections::BTreeMap,
+    error::Error as _,
+    iter, mem,
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError, Weak,
         atomic::{AtomicBool, Ordering},
     },
-    thread,
 };
 
 use cutwater_barrier::{
-    CheckpointId,
+    CheckpointId, Time,
     coordinate::{Decline, TaskId},
     stats::TaskStats,
 };
@@ -22,8 +30,7 @@ use cutwater_storage::{ChannelState, HandleWriter, InFlight, KeyedHandle, Subtas
 use crate::{
     BoxError, Error, ErrorKind, Result,
     attempt::Attempt,
-    in_flight::{self, Captured},
-    part::Part,
+    in_flight::Saved,
     stage::OperatorSnapshot,
     task::{InputChannel, Report},
 };
@@ -39,13 +46,14 @@ pub(crate) struct TaskPart {
     pub(crate) prepared: Vec<(String, Vec<Prepared>)>,
 }
 
-/// The uploads of one task that may still be under way.
+/// The uploads of one task.
 pub(crate) struct Uploads {
     attempt: Arc<Attempt>,
     task: TaskId,
     subtask: u16,
     channels: Arc<[InputChannel]>,
-    running: Vec<(CheckpointId, Arc<AtomicBool>)>,
+    /// Those that may still be under way.
+    running: Vec<Weak<Upload>>,
 }
 
 impl Uploads {
@@ -64,104 +72,148 @@ impl Uploads {
         }
     }
 
-    /// Writes a task's part on another thread, and then acknowledges or declines.
-    pub(crate) fn start(&mut self, part: Part, stats: TaskStats) {
-        self.running
-            .retain(|(_, is_over)| Arc::strong_count(is_over) > 1);
-        let checkpoint = part.barrier.checkpoint;
-        let is_cancelled = Arc::new(AtomicBool::new(false));
-        self.running.push((checkpoint, Arc::clone(&is_cancelled)));
-        let upload = Upload {
+    /// Begins to write what the operators have fixed. The rest follows with
+    /// [`finish`](Upload::finish); before it nothing is acknowledged.
+    pub(crate) fn begin(
+        &mut self,
+        checkpoint: CheckpointId,
+        operators: Vec<OperatorSnapshot>,
+    ) -> Arc<Upload> {
+        let upload = Arc::new(Upload {
             attempt: Arc::clone(&self.attempt),
-            checkpoint,
+            task: self.task,
             subtask: self.subtask,
             channels: Arc::clone(&self.channels),
-            is_cancelled,
-        };
-        let task = self.task;
-        self.attempt.tokio.spawn_blocking(move || {
-            let attempt = Arc::clone(&upload.attempt);
-            let report = match upload.run(part, stats) {
-                Ok((part, stats)) => Report::Acked {
-                    checkpoint,
-                    part: Box::new(part),
-                    stats,
-                },
-                Err(error) => Report::Declined {
-                    checkpoint,
-                    reason: Decline::Failed,
-                    error,
-                },
-            };
-            attempt.report(task, report);
+            checkpoint,
+            is_over: AtomicBool::new(false),
+            halves: Mutex::default(),
         });
+        self.running.retain(|running| running.strong_count() > 0);
+        self.running.push(Arc::downgrade(&upload));
+        let writer = Arc::clone(&upload);
+        let has_files = operators.iter().any(|operator| operator.keyed.is_some());
+        let write = move || match writer.write_states(operators) {
+            Ok(states) => writer.stored(|halves| halves.states = Some(states)),
+            Err(error) => writer.fail(error),
+        };
+        if has_files {
+            self.attempt.tokio.spawn_blocking(write);
+        } else {
+            write(); // It goes into the metadata, and takes no other thread.
+        }
+        upload
     }
 
     /// The checkpoint is over: what is not written yet need not be.
     pub(crate) fn cancel(&mut self, checkpoint: CheckpointId) {
-        self.running.retain(|(running, is_cancelled)| {
-            let is_it = *running == checkpoint;
-            if is_it {
-                is_cancelled.store(true, Ordering::Relaxed);
-            }
-            !is_it
-        });
+        self.running
+            .iter()
+            .filter_map(Weak::upgrade)
+            .filter(|upload| upload.checkpoint == checkpoint)
+            .for_each(|upload| upload.is_over.store(true, Ordering::Relaxed));
     }
 }
 
-struct Upload {
+/// One task's part of a checkpoint on its way into the store.
+pub(crate) struct Upload {
     attempt: Arc<Attempt>,
-    checkpoint: CheckpointId,
+    task: TaskId,
     subtask: u16,
     channels: Arc<[InputChannel]>,
-    is_cancelled: Arc<AtomicBool>,
+    checkpoint: CheckpointId,
+    /// Nobody waits for it any more, or it has failed.
+    is_over: AtomicBool,
+    halves: Mutex<Halves>,
+}
+
+/// What is in the store already.
+#[derive(Default)]
+struct Halves {
+    states: Option<TaskPart>,
+    rest: Option<Rest>,
+}
+
+/// What a task knows of a checkpoint once it has taken everything.
+struct Rest {
+    in_flight: Option<ChannelState>,
+    stats: TaskStats,
+    taken_at: Time,
 }
 
 impl Upload {
-    fn run(self, taken: Part, mut stats: TaskStats) -> Result<(TaskPart, TaskStats)> {
-        let started = self.attempt.clock.now();
-        let Part {
-            operators,
-            in_flight,
-            sync,
-            ..
-        } = taken;
-        let (states, in_flight) = if in_flight.is_empty() {
-            (self.write_states(operators), Ok(None))
-        } else {
-            // Beside each other: both mostly wait for the store.
-            thread::scope(|scope| {
-                let in_flight = scope.spawn(|| self.write_in_flight(in_flight));
-                let states = self.write_states(operators);
-                let in_flight = in_flight.join();
-                (
-                    states,
-                    in_flight.unwrap_or_else(|panic| resume_unwind(panic)),
-                )
-            })
+    /// All has been taken: writes the records in flight, which are here by channel, and acknowledges or
+    /// declines.
+    pub(crate) fn finish(self: Arc<Self>, in_flight: BTreeMap<usize, Saved>, stats: TaskStats) {
+        let mut rest = Rest {
+            in_flight: None,
+            stats,
+            taken_at: self.attempt.clock.now(),
         };
-        let mut part = states?;
-        part.in_flight = in_flight.map_err(|error| {
-            let message = format!(
-                "the records in flight to subtask {} could not be written for checkpoint {}",
-                self.subtask, self.checkpoint
-            );
-            Error::new(ErrorKind::Failed, message).with_source(error)
-        })?;
-        stats.sync = sync;
-        stats.async_ = self.attempt.clock.now() - started;
-        stats.bytes_in_flight = part.in_flight.iter().map(|state| state.file.length).sum();
-        // Memory state is written whole, so all of it is new.
-        stats.bytes_full = part.operators.iter().map(|(_, part)| part.bytes()).sum();
-        stats.bytes_full += stats.bytes_in_flight;
-        stats.bytes_written = stats.bytes_full;
-        for (_, operator) in &mut part.operators {
-            // The task's times, next to the bytes of the operator.
-            operator.statistics = stats;
-            operator.statistics.bytes_full = operator.bytes();
-            operator.statistics.bytes_written = operator.bytes();
+        if in_flight.is_empty() {
+            return self.stored(|halves| halves.rest = Some(rest));
         }
-        Ok((part, stats))
+        let tokio = self.attempt.tokio.clone();
+        tokio.spawn_blocking(move || match self.write_in_flight(in_flight) {
+            Ok(written) => {
+                rest.in_flight = written;
+                self.stored(|halves| halves.rest = Some(rest));
+            }
+            Err(error) => self.fail(error),
+        });
+    }
+
+    /// Notes what is in the store now, and acknowledges if that is all.
+    fn stored(&self, note: impl FnOnce(&mut Halves)) {
+        let mut halves = self.halves.lock().unwrap_or_else(PoisonError::into_inner);
+        note(&mut halves);
+        if let Halves {
+            states: Some(states),
+            rest: Some(rest),
+        } = &mut *halves
+        {
+            let mut part = mem::take(states);
+            part.in_flight = rest.in_flight.take();
+            self.acknowledge(part, rest);
+        }
+    }
+
+    fn acknowledge(&self, mut part: TaskPart, rest: &Rest) {
+        let mut stats = rest.stats;
+        stats.async_ = self.attempt.clock.now() - rest.taken_at;
+        stats.bytes_in_flight = part.in_flight.iter().map(|state| state.file.length).sum();
+        let bytes = |of: fn(&TaskStats) -> u64| -> u64 {
+            let operators = part.operators.iter();
+            operators.map(|(_, part)| of(&part.statistics)).sum()
+        };
+        stats.bytes_full = stats.bytes_in_flight + bytes(|operator| operator.bytes_full);
+        stats.bytes_written = stats.bytes_in_flight + bytes(|operator| operator.bytes_written);
+        for (_, Subtask { statistics, .. }) in &mut part.operators {
+            // The task's times, next to the bytes of the operator.
+            let of_operator = mem::replace(statistics, stats);
+            statistics.bytes_full = of_operator.bytes_full;
+            statistics.bytes_written = of_operator.bytes_written;
+        }
+        let acked = Report::Acked {
+            checkpoint: self.checkpoint,
+            part: Box::new(part),
+            stats,
+        };
+        self.attempt.report(self.task, acked);
+    }
+
+    /// Declines, once, unless nobody waits for it.
+    fn fail(&self, error: Error) {
+        if !self.is_over.swap(true, Ordering::Relaxed) {
+            let declined = Report::Declined {
+                checkpoint: self.checkpoint,
+                reason: match is_outdated(&error) {
+                    true => Decline::Passed,
+                    false => Decline::Failed,
+                },
+                error,
+            };
+            self.attempt.report(self.task, declined);
+        }
     }
 
     fn write_states(&self, operators: Vec<OperatorSnapshot>) -> Result<TaskPart> {
@@ -189,30 +241,48 @@ impl Upload {
 
     fn write(&self, snapshot: OperatorSnapshot) -> Result<Subtask, BoxError> {
         let mut part = Subtask::default();
+        let mut bytes_reused = 0;
         if let Some(task) = snapshot.keyed {
-            part.keyed.push(self.write_keyed(&snapshot.uid, task)?);
+            let (keyed, reused) = self.write_keyed(&snapshot.uid, task)?;
+            part.keyed.push(keyed);
+            bytes_reused += reused;
         }
         part.operator_state = snapshot.operator.into();
         part.pieces = snapshot.pieces.into_iter().map(Into::into).collect();
         part.source = snapshot.splits.unwrap_or_default().into();
+        part.statistics.bytes_full = part.bytes();
+        part.statistics.bytes_written = part.statistics.bytes_full - bytes_reused;
         Ok(part)
     }
 
-    fn write_keyed(&self, uid: &str, task: SnapshotTask) -> Result<KeyedHandle, BoxError> {
+    /// Also says how many bytes are in files of earlier checkpoints.
+    fn write_keyed(&self, uid: &str, task: SnapshotTask) -> Result<(KeyedHandle, u64), BoxError> {
         let files = &self.attempt.files;
         let mut keyed = KeyedUpload {
             upload: self,
             handle: files.handle(self.checkpoint, uid, self.subtask),
         };
         let snapshot = task.run(&mut keyed)?;
-        Ok(keyed.handle.finish([snapshot.groups], snapshot.manifest))
+        let handle = keyed.handle.finish([snapshot.groups], snapshot.manifest);
+        Ok((handle, snapshot.bytes_full - snapshot.bytes_new))
     }
 
-    fn write_in_flight(
+    fn write_in_flight(&self, in_flight: BTreeMap<usize, Saved>) -> Result<Option<ChannelState>> {
+        let written = self.write_channels(in_flight);
+        written.map_err(|error| {
+            let message = format!(
+                "the records in flight to subtask {} could not be written for checkpoint {}",
+                self.subtask, self.checkpoint
+            );
+            Error::new(ErrorKind::Failed, message).with_source(error)
+        })
+    }
+
+    fn write_channels(
         &self,
-        mut captured: Vec<(usize, Box<dyn Captured>)>,
+        in_flight: BTreeMap<usize, Saved>,
     ) -> Result<Option<ChannelState>, BoxError> {
-        let Some(&(first, _)) = captured.first() else {
+        let Some((&first, _)) = in_flight.first_key_value() else {
             return Ok(None);
         };
         let graph = &self.attempt.graph;
@@ -221,35 +291,38 @@ impl Upload {
             .attempt
             .files
             .channel_state(self.checkpoint, &receiver, self.subtask);
-        // Of each channel in order, as it is stable.
-        captured.sort_by_key(|&(channel, _)| channel);
-        for batches in captured.chunk_by(|(a, _), (b, _)| a == b) {
+        for (channel, saved) in in_flight {
             self.check()?;
-            let InputChannel { edge, from, .. } = self.channels[batches[0].0];
-            let records = batches.iter().map(|(_, batch)| batch.records()).sum();
+            let InputChannel { edge, from, .. } = self.channels[channel];
             writer.channel(InFlight::new(
                 graph.name_of(edge),
                 (graph.edges[edge].schema)(),
                 from,
                 self.subtask,
-                records,
+                saved.records(),
             ));
-            let mut bytes = vec![in_flight::VERSION];
-            for (_, batch) in batches {
-                batch.encode(&mut bytes)?;
-                let chunk = mem::take(&mut bytes);
-                self.attempt.tokio.block_on(writer.write(chunk))?;
-            }
+            let written = writer.write(saved.into_bytes()?);
+            self.attempt.tokio.block_on(written)?;
         }
         Ok(self.attempt.tokio.block_on(writer.finish())?)
     }
 
     fn check(&self) -> Result<(), BoxError> {
-        if self.is_cancelled.load(Ordering::Relaxed) {
+        if self.is_over.load(Ordering::Relaxed) {
             return Err("the checkpoint was given up meanwhile".into());
         }
         Ok(())
     }
+}
+
+/// Whether a snapshot was to build on a checkpoint that is no longer retained, as several are under way. The
+/// next one builds on nothing, so this is no failure.
+fn is_outdated(error: &Error) -> bool {
+    let mut sources = iter::successors(error.source(), |&error| error.source());
+    sources.any(|error| {
+        let error = error.downcast_ref::<cutwater_state::Error>();
+        error.is_some_and(|error| error.kind() == cutwater_state::ErrorKind::Outdated)
+    })
 }
 
 /// Where the files of keyed state go: into the checkpoint's directory, as long as it is wanted.

@@ -232,14 +232,13 @@ impl Job {
         });
     }
 
-    /// Where some edges may be overtaken and others not, a checkpoint can get stuck until it expires: a
-    /// task holds back a channel whose barrier is in while it waits for a strict one, and through full
-    /// channels that may be what keeps the strict one's sender from its own cut. Between two checkpoints
-    /// the job goes on, so such a job must not fail for it.
+    /// Where some edges may be overtaken and others not, a checkpoint can get stuck until it expires. The
+    /// next one is aligned and can not, so such a job must not fail for the first.
     fn tolerate_expiry(&mut self) {
         let is_mixed = self.edges.iter().any(|edge| edge.exchange.is_strict());
         if is_mixed && self.config.mode != Mode::Aligned {
-            self.config.tolerable_failures = 1_000;
+            self.config.align_after_expiry = true;
+            self.config.tolerable_failures = self.config.tolerable_failures.max(1);
         }
     }
 

@@ -34,6 +34,9 @@ pub enum ErrorKind {
     Incompatible,
     /// The program declares its states wrongly. Do not retry; mend the program.
     Invalid,
+    /// The snapshot was to name files of an earlier one that is no longer retained, as several checkpoints
+    /// were under way. Decline the checkpoint; the next snapshot stores everything.
+    Outdated,
     /// The key belongs to another task: its hash is not stable, or the record was misrouted.
     WrongGroup,
 }
@@ -67,6 +70,7 @@ impl fmt::Display for Error {
             ErrorKind::Io => "state files failed",
             ErrorKind::Incompatible => "incompatible snapshot",
             ErrorKind::Invalid => "invalid declaration",
+            ErrorKind::Outdated => "outdated snapshot",
             ErrorKind::WrongGroup => "key of another task",
         };
         write!(f, "{kind}: {}", self.0.message)

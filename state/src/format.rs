@@ -7,6 +7,13 @@
 //! entry      key, namespace (`Key::encode`) │ value (postcard; for list and map see their modules)
 //! ```
 //!
+//! or, of an incremental snapshot,
+//!
+//! ```text
+//! file       "CWSTATE" 2 │ image │ image │ … │ postcard(Vec<Indexed>)
+//! image      entries of one block of a state's table; the one in the last file counts
+//! ```
+//!
 //! Sections are listed in the manifest with place, length and checksum, state by state and by
 //! rising group, so that a restore reads the ranges it needs and nothing else. Postcard's own
 //! format is stable since its 1.0. The order of entries in a section is that of the table and
@@ -41,6 +48,15 @@ pub(crate) struct Manifest {
     pub(crate) key_type: String,
     pub(crate) files: Vec<File>,
     pub(crate) states: Vec<State>,
+    /// Of a snapshot in images the index of each file, oldest file first; of one in sections none.
+    pub(crate) indexes: Vec<Index>,
+}
+
+/// Where the index of a file of images begins; it ends with the file.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+pub(crate) struct Index {
+    pub(crate) offset: u64,
+    pub(crate) crc32c: u32,
 }
 
 /// A file of the snapshot.

@@ -9,12 +9,13 @@ use crate::{
     encoded::{Cache, FrozenRows},
     expiry::{Expiry, Left},
     format::Kind,
+    images::writer::ImageWriter,
     key::Address,
     place::Place,
     restore::Unreadable,
     schema::{self, Read, Reading},
-    snapshot::{self, Frozen, Writer},
-    table::{self, Table},
+    snapshot::{self, Frozen, FrozenBlocks, Writer},
+    table::{self, BlockId, Table},
 };
 
 /// A state in the registry, its kind erased.
@@ -48,8 +49,9 @@ pub(crate) trait TypedState<K>: KeyedState<K> {
 
 /// A [`KeyedTable`], its types erased but for the key.
 pub(crate) trait AnyTable<K> {
-    /// Fixes a view of the state as of now.
-    fn freeze(&mut self) -> View;
+    /// Fixes a view of the state as of now; or, in memory, of what has changed since the freeze whose epoch
+    /// was `base`.
+    fn freeze(&mut self, base: Option<u64>) -> View;
 
     /// Brings what accesses to these hashes would read into the processor's cache.
     fn prefetch(&mut self, hashes: &[KeyHash]);
@@ -63,8 +65,8 @@ pub(crate) trait AnyTable<K> {
 
 /// A view of a state as of one moment.
 pub(crate) enum View {
-    /// Of all its entries.
-    Typed(Box<dyn Frozen>),
+    /// Of its entries.
+    Typed(Box<dyn FrozenBlocks>),
     /// Of the rows that are in memory, of which the others are in a byte backend.
     Rows(Box<dyn FrozenRows>),
 }
@@ -242,11 +244,11 @@ impl<K: Key, S: Data, N: Key> KeyedTable<K, S, N> {
 }
 
 impl<K: Key, S: Data, N: Key> AnyTable<K> for KeyedTable<K, S, N> {
-    fn freeze(&mut self) -> View {
+    fn freeze(&mut self, base: Option<u64>) -> View {
         match &mut self.road {
             Road::Memory(table) => View::Typed(Box::new(FrozenEntries {
                 first_group: self.place.groups().start(),
-                table: table.freeze(),
+                table: table.freeze(base),
                 expiry: self
                     .expiry
                     .as_ref()
@@ -327,22 +329,50 @@ impl<A: Key, S: Data> Frozen for FrozenEntries<A, S> {
             table,
             expiry,
         } = *self;
-        let left = |stored: &S| expiry.as_ref().map_or(Left::All, |left| left(stored));
-        table.drain(|number, entries| {
-            out.entries(first_group + number, entries, |(key, stored), bytes| {
-                let some;
-                let stored = match left(stored) {
-                    Left::All => stored,
-                    Left::Some(rest) => {
-                        some = rest;
-                        &some
-                    }
-                    Left::Nothing => return Ok(false),
-                };
-                key.encode(bytes);
-                snapshot::append(stored, bytes)?;
-                Ok(true)
-            })
+        let encode = encoder(expiry);
+        table.drain(|number, entries| out.entries(first_group + number, entries, &encode))
+    }
+}
+
+impl<A: Key, S: Data> FrozenBlocks for FrozenEntries<A, S> {
+    fn epoch(&self) -> u64 {
+        self.table.epoch()
+    }
+
+    fn wanted(&self) -> Vec<BlockId> {
+        self.table.wanted()
+    }
+
+    fn write_images(
+        self: Box<Self>,
+        blocks: Vec<BlockId>,
+        out: &mut ImageWriter<'_>,
+    ) -> Result<()> {
+        let Self {
+            first_group,
+            table,
+            expiry,
+        } = *self;
+        let encode = encoder(expiry);
+        table.drain_blocks(blocks, |block, entries| {
+            out.image(block, first_group + block.group, entries, &encode)
         })
+    }
+}
+
+/// What writes an entry, or what is left of it, and says whether anything is.
+fn encoder<A: Key, S: Data>(
+    expiry: Option<Box<Prune<S>>>,
+) -> impl Fn(&(A, S), &mut Vec<u8>) -> Result<bool, postcard::Error> {
+    move |(address, stored), bytes| {
+        let left = expiry.as_ref().map_or(Left::All, |left| left(stored));
+        let stored = match &left {
+            Left::All => stored,
+            Left::Some(some) => some,
+            Left::Nothing => return Ok(false),
+        };
+        address.encode(bytes);
+        snapshot::append(stored, bytes)?;
+        Ok(true)
     }
 }

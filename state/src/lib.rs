@@ -54,6 +54,13 @@
 //! States of many megabytes gain from huge pages, by up to a quarter of the time of an update at a million keys. Which
 //! allocator asks for them is the program's choice; glibc's does with `GLIBC_TUNABLES=glibc.malloc.hugetlb=1`.
 //!
+//! # Backends
+//!
+//! States are in memory, or in a byte backend with the rows in use in memory ([`Backend`],
+//! [`KeyedStates::open`]). There an access may have to read a row, and so any access may fail with
+//! [`ErrorKind::Io`] or [`ErrorKind::Corrupt`]; [`KeyedStates::announce`] reads those of a batch at once. A list or a map is one row.
+//! A row in memory takes some 20 bytes more than an entry in memory state.
+//!
 //! # Panics in closures
 //!
 //! If a closure given to an `update` panics, what it has left in the slot stays, and the states remain usable.
@@ -69,8 +76,10 @@ mod error;
 mod expiry;
 mod format;
 mod handle;
+mod images;
 mod key;
 mod keyed_table;
+mod lineage;
 mod list;
 mod map;
 mod names;
@@ -78,6 +87,8 @@ mod operator;
 mod place;
 mod reducing;
 mod restore;
+#[cfg(feature = "rocksdb")]
+pub mod rocksdb;
 mod schema;
 mod shared_files;
 mod single;

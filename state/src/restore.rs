@@ -6,7 +6,8 @@ use cutwater_keygroups::{KeyGroup, KeyGroupRange};
 
 use crate::{
     BoxError, Error, ErrorKind, Result,
-    format::{self, Manifest, Section, State},
+    format::{self, File, Manifest, Section, State},
+    images::index::{self, Indexed},
     keyed_table::AnyTable,
     names::Names,
     place::Place,
@@ -14,6 +15,9 @@ use crate::{
 
 /// Adjacent sections are read at once up to this size.
 const READ_BYTES: u64 = 8 << 20;
+
+/// Reading so many bytes for nothing is faster than asking once more.
+const GAP_BYTES: u64 = 32 << 10;
 
 /// Reads the files of a snapshot, by the names they were stored under.
 ///
@@ -94,14 +98,17 @@ impl Old {
         groups: KeyGroupRange,
         expected: &Expected<'_>,
     ) -> Result<Option<Self>> {
+        let Restored { manifest, files } = restored;
         let what = format!("operator `{}`: a snapshot's manifest", expected.uid);
-        let manifest = format::manifest(&restored.manifest, &what)?;
+        let mut manifest = format::manifest(&manifest, &what)?;
         expected.check(&Identity::of(&manifest))?;
-        let overlaps = overlap(manifest.groups, (groups.start(), groups.end()));
-        Ok(overlaps.then_some(Self {
-            manifest,
-            files: restored.files,
-        }))
+        if !overlap(manifest.groups, (groups.start(), groups.end())) {
+            return Ok(None);
+        }
+        index::resolve(&mut manifest, groups, |manifest, number| {
+            read_index(manifest, number, &*files)
+        })?;
+        Ok(Some(Self { manifest, files }))
     }
 
     pub(crate) fn groups(&self) -> KeyGroupRange {
@@ -152,13 +159,13 @@ impl Old {
         if bytes.len() as u64 != expected {
             return Err(place.corrupt(file, "it is too short"));
         }
-        let mut rest = &bytes[..];
         for section in run {
+            let start = usize::try_from(section.offset - first.offset).unwrap_or(usize::MAX);
             let length = usize::try_from(section.length).unwrap_or(usize::MAX);
-            let Some((mut entries, after)) = rest.split_at_checked(length) else {
+            let entries = bytes.get(start..).and_then(|rest| rest.get(..length));
+            let Some(mut entries) = entries else {
                 return Err(place.corrupt(file, "it is too short"));
             };
-            rest = after;
             if crc32c::crc32c(entries) != section.crc32c {
                 return Err(place.corrupt(file, "a checksum does not match"));
             }
@@ -267,13 +274,47 @@ impl<'a> Identity<'a> {
     }
 }
 
-/// Splits `sections` into runs that lie one after the other in one file.
+/// Reads the index of a file of images.
+fn read_index(manifest: &Manifest, number: usize, files: &dyn ReadFiles) -> Result<Vec<Indexed>> {
+    let corrupt = |object: &str, reason: &str| {
+        let message = format!(
+            "operator `{}`: `{object}`: {reason}; restore from an older checkpoint",
+            manifest.uid
+        );
+        Error::new(ErrorKind::Corrupt, message)
+    };
+    let index = manifest.indexes[number];
+    let Some(File { name, length }) = manifest.files.get(number) else {
+        return Err(corrupt("the manifest", "it names no such file"));
+    };
+    if index.offset > *length {
+        return Err(corrupt("the manifest", "an index begins behind its file"));
+    }
+    let bytes = files.read(name, index.offset..*length).map_err(|e| {
+        let message = format!("operator `{}`: reading the index of `{name}`", manifest.uid);
+        Error::new(ErrorKind::Io, message).with_source(e)
+    })?;
+    if bytes.len() as u64 != *length - index.offset {
+        return Err(corrupt(name, "it is too short"));
+    }
+    if crc32c::crc32c(&bytes) != index.crc32c {
+        return Err(corrupt(name, "the checksum of its index does not match"));
+    }
+    postcard::from_bytes(&bytes)
+        .map_err(|e| corrupt(name, "its index does not decode").with_source(e))
+}
+
+/// Splits `sections`, by rising place, into runs that lie side by side in one file, or nearly so: what lies
+/// between them is read as well and passed over.
 fn runs<'a, 'b>(sections: &'b [&'a Section]) -> impl Iterator<Item = &'b [&'a Section]> {
     let mut run_start = sections.first().map_or(0, |section| section.offset);
     sections.chunk_by(move |before, next| {
         let end = next.offset.saturating_add(next.length);
-        let adjacent = before.file == next.file && before.offset + before.length == next.offset;
-        let joined = adjacent && end - run_start <= READ_BYTES;
+        let gap = next
+            .offset
+            .checked_sub(before.offset.saturating_add(before.length));
+        let near = before.file == next.file && gap.is_some_and(|gap| gap <= GAP_BYTES);
+        let joined = near && end - run_start <= READ_BYTES;
         if !joined {
             run_start = next.offset;
         }

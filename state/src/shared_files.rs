@@ -1,25 +1,13 @@
 //! Which files a new snapshot may name instead of storing them again.
 //!
-//! ```text
-//! written(100) ──▶ open ── confirmed(100) ──▶ the base: its files may be named again
-//!                   │ └─── confirmed(101) ──▶ forgotten, as what is older than the base
-//!                   └───── aborted(100) ────▶ forgotten: its files may be deleted at any time
-//! ```
-//!
 //! Invariant: what may be named again is in the newest snapshot that is known to be part of a completed
-//! checkpoint. It stays in there until a newer checkpoint is complete, so a checkpoint that names it
-//! and becomes the newest never names what was deleted before. Files of a snapshot that is not known to be
-//! complete are stored anew, however likely it is that it will be (FLINK-24611).
-//!
-//! Notifications may be lost, late, doubled or out of order. Each of these costs at most that a file is
-//! stored once more than it need be.
+//! checkpoint ([`Lineage`]). It stays there at least until a newer checkpoint is complete.
 
 use std::collections::BTreeMap;
 
 use cutwater_barrier::CheckpointId;
 
-/// So many snapshots wait for their fate at most; older ones are forgotten.
-const OPEN_MAX: usize = 64;
+use crate::lineage::Lineage;
 
 /// What became of the snapshots of one subtask, and so which of their files may be shared.
 ///
@@ -39,10 +27,7 @@ const OPEN_MAX: usize = 64;
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct SharedFiles {
-    base: Option<CheckpointId>,
-    files: Files,
-    /// Written, and neither known to be complete nor given up.
-    open: BTreeMap<CheckpointId, Files>,
+    snapshots: Lineage<Files>,
 }
 
 /// Lengths by name.
@@ -57,19 +42,14 @@ impl SharedFiles {
     /// A subtask that goes on from a completed checkpoint: what that consists of may be named.
     pub fn restored<N: Into<String>>(files: impl IntoIterator<Item = (N, u64)>) -> Self {
         Self {
-            files: named(files),
-            ..Self::default()
+            snapshots: Lineage::new(Some(named(files))),
         }
     }
 
     /// Whether a new snapshot may name the file of this name and length instead of storing it.
     pub fn contains(&self, name: &str, length: u64) -> bool {
-        self.files.get(name) == Some(&length)
-    }
-
-    /// The newest snapshot that is known to be complete.
-    pub fn base(&self) -> Option<CheckpointId> {
-        self.base
+        let base = self.snapshots.base();
+        base.and_then(|files| files.get(name)) == Some(&length)
     }
 
     /// A snapshot has been written, and consists of these files, new or named again.
@@ -80,33 +60,22 @@ impl SharedFiles {
         checkpoint: CheckpointId,
         files: impl IntoIterator<Item = (N, u64)>,
     ) {
-        if self.base >= Some(checkpoint) {
-            return; // a later one is complete: this one never will be
-        }
-        self.open.insert(checkpoint, named(files));
-        while self.open.len() > OPEN_MAX {
-            self.open.pop_first();
-        }
+        self.snapshots.written(checkpoint, named(files));
     }
 
-    /// The snapshot is part of a completed checkpoint.
+    /// The snapshot is part of a completed checkpoint. May be lost, late or doubled.
     pub fn confirmed(&mut self, checkpoint: CheckpointId) {
-        let Some(files) = self.open.remove(&checkpoint) else {
-            return; // told before, or given up, or none of ours
-        };
-        self.base = Some(checkpoint);
-        self.files = files;
-        self.open = self.open.split_off(&checkpoint);
+        self.snapshots.confirmed(checkpoint);
     }
 
-    /// The snapshot will never be part of a completed checkpoint.
+    /// The snapshot will never be part of a completed checkpoint. May be lost, late or doubled.
     pub fn aborted(&mut self, checkpoint: CheckpointId) {
-        self.open.remove(&checkpoint);
+        self.snapshots.aborted(checkpoint);
     }
 
     /// What may be named is no longer there: the next snapshot stores everything.
-    pub fn forget(&mut self) {
-        self.files.clear();
+    pub fn lost(&mut self) {
+        self.snapshots.lost();
     }
 }
 
@@ -188,41 +157,13 @@ mod tests {
         assert!(!shared.contains("12.sst", 11));
     }
 
-    #[test]
-    fn lost_late_and_doubled_notifications_do_no_harm() {
-        let mut shared = SharedFiles::new();
-        take(&mut shared, C100, "A");
-        take(&mut shared, C101, "B");
-        shared.confirmed(C101); // C100's was lost
-        assert_eq!(shared.base(), Some(C101));
-        shared.confirmed(C100); // no, it was late
-        shared.confirmed(C101);
-        shared.aborted(C101); // which cannot be
-        assert_eq!(take(&mut shared, C102, "AB"), "A");
-        shared.confirmed(C102);
-        take(&mut shared, C101, "X"); // a writer that took its time
-        shared.confirmed(C101);
-        assert_eq!(shared.base(), Some(C102));
-    }
-
     /// F123, B32: what is known is that of one attempt, and begins with what it was restored from.
     #[test]
     fn a_restored_subtask_shares_what_it_was_restored_from_and_nothing_else() {
         let mut shared = SharedFiles::restored([("A", 1), ("B", 1)]);
         assert_eq!(take(&mut shared, C101, "ABC"), "C");
-        shared.forget();
+        shared.lost();
         assert_eq!(take(&mut shared, C102, "AB"), "AB");
         assert_eq!(take(&mut SharedFiles::new(), C102, "AB"), "AB");
-    }
-
-    #[test]
-    fn memory_is_bounded_if_no_notification_ever_comes() {
-        let mut shared = SharedFiles::new();
-        for id in 1..1000 {
-            take(&mut shared, CheckpointId::new(id), "A");
-        }
-        assert_eq!(shared.open.len(), OPEN_MAX);
-        shared.confirmed(CheckpointId::new(999));
-        assert!(shared.open.is_empty());
     }
 }

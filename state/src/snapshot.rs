@@ -1,42 +1,87 @@
 //! The slow half of a snapshot: writing a frozen view, on any thread, with bounded memory.
 
-use std::{fmt, mem};
+use std::{
+    fmt, mem,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
 use cutwater_barrier::CheckpointId;
 use cutwater_keygroups::KeyGroupRange;
 use serde::Serialize;
 
 use crate::{
-    Error, ErrorKind, NewFile, Result, Store,
+    BoxError, Error, ErrorKind, NewFile, Result, Store,
     encoded::RowsTask,
-    format::{self, File, MAGIC, Manifest, Section, State},
+    format::{self, File, MAGIC, Manifest, Section},
+    images::{Images, writer::ImageWriter},
+    lineage::Lineage,
+    table::BlockId,
 };
 
-/// A file ends with the entry that reaches this size; larger ones would need more memory while
+/// A file ends with the entry, or image of a block, that reaches this size; larger ones would need more memory while
 /// they are written, smaller ones more requests to a store.
-const FILE_BYTES: usize = 4 << 20;
+pub(crate) const FILE_BYTES: usize = 4 << 20;
 
 /// A frozen view of one operator subtask's keyed state, still to be written.
 ///
 /// It may be run on any thread, at any later time, several of them at once; what the task does in
 /// the meantime is not visible here. Dropping it cancels the snapshot and costs nothing else.
-pub struct SnapshotTask(Work);
+pub struct SnapshotTask(pub(crate) Work);
 
 /// What is frozen.
-enum Work {
-    /// All entries.
-    Sections {
-        manifest: Manifest,
-        states: Vec<Box<dyn Frozen>>,
-    },
-    /// What is not in the byte backend yet.
+pub(crate) enum Work {
+    /// Entries.
+    Typed(TypedTask),
+    /// What a byte backend does not have yet.
     Rows(RowsTask),
+}
+
+/// A frozen view of entries.
+pub(crate) struct TypedTask {
+    pub(crate) manifest: Manifest,
+    pub(crate) form: Form,
+}
+
+/// What a snapshot is written as.
+pub(crate) enum Form {
+    /// Sections by state and key group.
+    Canonical(Vec<Box<dyn Frozen>>),
+    /// Images of the blocks that have changed since the base.
+    Images {
+        states: Vec<Box<dyn FrozenBlocks>>,
+        base: Option<Arc<Images>>,
+        history: History,
+    },
+}
+
+/// The snapshots in images of one registry, shared with those that write them.
+#[derive(Clone, Default)]
+pub(crate) struct History(Arc<Mutex<Lineage<Arc<Images>>>>);
+
+impl History {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Lineage<Arc<Images>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// The frozen entries of one state.
 pub(crate) trait Frozen: Send {
     /// Writes all entries, by rising key group.
     fn write(self: Box<Self>, out: &mut Writer<'_>) -> Result<()>;
+}
+
+/// The frozen blocks of one state in memory.
+pub(crate) trait FrozenBlocks: Frozen {
+    /// The epoch of the table that ended with this.
+    fn epoch(&self) -> u64;
+
+    /// The blocks that have changed since the base.
+    fn wanted(&self) -> Vec<BlockId>;
+
+    /// Writes the images of these blocks; of those that are not wanted, only if the task is not changing
+    /// them at the moment.
+    fn write_images(self: Box<Self>, blocks: Vec<BlockId>, out: &mut ImageWriter<'_>)
+    -> Result<()>;
 }
 
 /// A snapshot that has been written.
@@ -59,45 +104,70 @@ pub struct Snapshot {
 }
 
 impl SnapshotTask {
-    pub(crate) fn of_entries(manifest: Manifest, states: Vec<Box<dyn Frozen>>) -> Self {
-        Self(Work::Sections { manifest, states })
-    }
-
-    pub(crate) fn of_rows(task: RowsTask) -> Self {
-        Self(Work::Rows(task))
-    }
-
     /// Writes the snapshot: gives `store` one file after the other and returns what refers to them.
     /// Needs memory for one file.
     ///
     /// # Errors
     ///
-    /// [`Io`](ErrorKind::Io) with the error of `store` as source; the files stored so far are then of no use. [`Invalid`](ErrorKind::Invalid) if a
-    /// value refuses to be serialised.
+    /// [`Io`](ErrorKind::Io) with the error of `store` as source; the files stored so far are then of no use.
+    /// [`Outdated`](ErrorKind::Outdated) if a file that was to be reused is not there any more.
+    /// [`Invalid`](ErrorKind::Invalid) if a value refuses to be serialised.
     pub fn run(self, store: &mut dyn Store) -> Result<Snapshot> {
-        let (manifest, states) = match self.0 {
-            Work::Rows(task) => return task.run(store),
-            Work::Sections { manifest, states } => (manifest, states),
-        };
-        let mut writer = Writer::new(manifest, store);
-        for (number, state) in states.into_iter().enumerate() {
-            writer.state = number;
-            state.write(&mut writer)?;
-            writer.finish_section();
+        match self.0 {
+            Work::Typed(task) => task.run(store),
+            Work::Rows(task) => task.run(store),
         }
-        writer.finish()
     }
+}
+
+impl TypedTask {
+    fn run(self, store: &mut dyn Store) -> Result<Snapshot> {
+        match self.form {
+            Form::Canonical(states) => run_canonical(self.manifest, states, store),
+            Form::Images {
+                states,
+                base,
+                history,
+            } => {
+                let checkpoint = CheckpointId::new(self.manifest.checkpoint);
+                let base = base.map_or_else(Images::default, |base| (*base).clone());
+                let written = ImageWriter::new(self.manifest, base, store).run(states);
+                if written
+                    .as_ref()
+                    .is_err_and(|e| e.kind() == ErrorKind::Outdated)
+                {
+                    history.lock().lost();
+                }
+                let (snapshot, images) = written?;
+                history.lock().written(checkpoint, Arc::new(images));
+                Ok(snapshot)
+            }
+        }
+    }
+}
+
+fn run_canonical(
+    manifest: Manifest,
+    states: Vec<Box<dyn Frozen>>,
+    store: &mut dyn Store,
+) -> Result<Snapshot> {
+    let mut writer = Writer::new(manifest, store);
+    for (number, state) in states.into_iter().enumerate() {
+        writer.state = number;
+        state.write(&mut writer)?;
+        writer.finish_section();
+    }
+    writer.finish()
 }
 
 impl fmt::Debug for SnapshotTask {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (checkpoint, form) = match &self.0 {
-            Work::Sections { manifest, .. } => (manifest.checkpoint, "entries"),
-            Work::Rows(RowsTask { manifest, .. }) => (manifest.checkpoint, "rows"),
+        let checkpoint = match &self.0 {
+            Work::Typed(task) => task.manifest.checkpoint,
+            Work::Rows(task) => task.manifest.checkpoint,
         };
         f.debug_struct("SnapshotTask")
             .field("checkpoint", &checkpoint)
-            .field("of", &form)
             .finish_non_exhaustive()
     }
 }
@@ -137,8 +207,8 @@ impl<'a> Writer<'a> {
             if written == 0 {
                 self.start_section(group);
             }
-            let is_written =
-                encode(entry, &mut self.bytes).map_err(|e| self.not_serialisable(e))?;
+            let is_written = encode(entry, &mut self.bytes)
+                .map_err(|e| not_serialisable(&self.manifest, self.state, e))?;
             written += u64::from(is_written);
             if self.bytes.len() >= FILE_BYTES {
                 self.add_to_section(mem::take(&mut written));
@@ -196,11 +266,8 @@ impl<'a> Writer<'a> {
             length: self.bytes.len() as u64,
         });
         let bytes = mem::take(&mut self.bytes);
-        let stored = self.store.store(NewFile::new(name.clone(), bytes));
-        stored.map_err(|e| {
-            let message = format!("operator `{}`: storing `{name}`", self.manifest.uid);
-            Error::new(ErrorKind::Io, message).with_source(e)
-        })
+        let file = NewFile::new(name.clone(), bytes);
+        stored(&self.manifest, &name, self.store.store(file))
     }
 
     fn finish(mut self) -> Result<Snapshot> {
@@ -216,15 +283,25 @@ impl<'a> Writer<'a> {
             bytes_full: bytes,
         })
     }
+}
 
-    fn not_serialisable(&self, error: postcard::Error) -> Error {
-        let State { name, .. } = &self.manifest.states[self.state];
-        let message = format!(
-            "operator `{}`, state `{name}`: a value refuses to be serialised",
-            self.manifest.uid
-        );
-        Error::new(ErrorKind::Invalid, message).with_source(error)
-    }
+/// The outcome of storing or reusing the file `name`.
+pub(crate) fn stored<T>(
+    manifest: &Manifest,
+    name: &str,
+    outcome: Result<T, BoxError>,
+) -> Result<T> {
+    outcome.map_err(|e| {
+        let message = format!("operator `{}`: storing `{name}`", manifest.uid);
+        Error::new(ErrorKind::Io, message).with_source(e)
+    })
+}
+
+/// A value of the state of this number cannot be written.
+pub(crate) fn not_serialisable(manifest: &Manifest, state: usize, error: postcard::Error) -> Error {
+    let (uid, name) = (&manifest.uid, &manifest.states[state].name);
+    let message = format!("operator `{uid}`, state `{name}`: a value refuses to be serialised");
+    Error::new(ErrorKind::Invalid, message).with_source(error)
 }
 
 /// Appends `value` as postcard.

@@ -1,31 +1,29 @@
 //! The registry: all keyed states of one operator subtask, declared by name.
 
+mod snapshots;
+
 use std::{
-    any::{self, Any},
+    any::Any,
     fmt,
     marker::PhantomData,
     ops::{Index, IndexMut},
     sync::Arc,
 };
 
-use cutwater_barrier::CheckpointId;
 use cutwater_keygroups::{Key, KeyGroupRange, KeyHash, MaxParallelism};
 
 use crate::{
     Aggregate, AggregatingState, Backend, Data, Declare, Descriptor, Error, ErrorKind, Expiring,
     Handle, Keyed, ListState, MapState, Reduce, ReducingState, Restored, Result, SharedFiles,
-    SnapshotTask, Timers, Timestamp, Ttl, ValueState,
-    encoded::{
-        self, CanonicalRows, Flush, OldStates, RowStore, RowsTask, StateId, StoredState, Ticket,
-        backend_failed, is_of_rows,
-    },
-    format::{Manifest, Shape, State},
-    keyed_table::{KeyedState, TypedState, View},
+    Timers, Timestamp, Ttl, ValueState,
+    encoded::{self, OldStates, RowStore, StateId, backend_failed, is_of_rows},
+    format::Shape,
+    keyed_table::{KeyedState, TypedState},
     names::Names,
     place::{Place, Scope},
     restore::{Expected, Old},
     schema::{self, Reading},
-    snapshot,
+    snapshot::History,
     ttl::lived::Lived,
 };
 
@@ -59,6 +57,8 @@ pub struct KeyedStates<K> {
     backend: &'static str,
     /// As far as it was told.
     now: Option<Timestamp>,
+    /// What later snapshots may build on.
+    history: History,
     key: PhantomData<fn() -> K>,
 }
 
@@ -84,6 +84,7 @@ impl<K: Key> KeyedStates<K> {
             old_rows: OldStates::default(),
             backend: Backend::memory().name(),
             now: None,
+            history: History::default(),
             key: PhantomData,
         }
     }
@@ -338,119 +339,6 @@ impl<K: Key> KeyedStates<K> {
         }
     }
 
-    /// Fixes a view of all states as of now, to be written by the returned task. Takes some
-    /// 20 ns for each 100 thousand entries in memory; touches no entry.
-    ///
-    /// Any number of snapshots may be open; each costs memory for what is written while it is.
-    pub fn snapshot(&mut self, checkpoint: CheckpointId) -> SnapshotTask {
-        match self.freeze() {
-            Frozen::Typed(states) => SnapshotTask::of_entries(self.manifest(checkpoint), states),
-            Frozen::Rows(ticket) => SnapshotTask::of_rows(RowsTask {
-                manifest: self.rows_manifest(checkpoint),
-                ticket,
-            }),
-        }
-    }
-
-    /// As [`snapshot`](Self::snapshot), in the canonical form: from it the states can be restored in any
-    /// backend. In memory each snapshot is of that form.
-    pub fn snapshot_canonical(&mut self, checkpoint: CheckpointId) -> SnapshotTask {
-        let states = match self.freeze() {
-            Frozen::Typed(states) => states,
-            Frozen::Rows(ticket) => {
-                let flush = Flush::new(ticket);
-                let rows = |declared: &Declared<K>| -> Box<dyn snapshot::Frozen> {
-                    Box::new(CanonicalRows::new(
-                        declared.place.clone(),
-                        Arc::clone(&flush),
-                    ))
-                };
-                self.states.iter().map(rows).collect()
-            }
-        };
-        SnapshotTask::of_entries(self.manifest(checkpoint), states)
-    }
-
-    fn freeze(&mut self) -> Frozen {
-        let (mut typed, mut rows) = (Vec::new(), Vec::new());
-        for declared in &mut self.states {
-            match declared.state.table().freeze() {
-                View::Typed(view) => typed.push(view),
-                View::Rows(view) => rows.push(view),
-            }
-        }
-        match &self.scope.store {
-            None => Frozen::Typed(typed),
-            Some(store) => Frozen::Rows(store.freeze(rows)),
-        }
-    }
-
-    fn manifest(&self, checkpoint: CheckpointId) -> Manifest {
-        let Scope { uid, groups, .. } = &self.scope;
-        Manifest {
-            checkpoint: checkpoint.get(),
-            uid: uid.to_string(),
-            max_parallelism: self.scope.max_parallelism.get(),
-            groups: (groups.start(), groups.end()),
-            grouping: K::GROUPING.id().to_owned(),
-            key: K::schema(),
-            key_type: any::type_name::<K>().to_owned(),
-            files: Vec::new(),
-            states: self.states.iter().map(Declared::stored).collect(),
-        }
-    }
-
-    fn rows_manifest(&self, checkpoint: CheckpointId) -> encoded::Manifest {
-        let Manifest {
-            checkpoint,
-            uid,
-            max_parallelism,
-            groups,
-            grouping,
-            key,
-            key_type,
-            states,
-            ..
-        } = self.manifest(checkpoint);
-        let ids: Vec<_> = self.states.iter().map(|d| d.place.id()).collect();
-        encoded::Manifest {
-            checkpoint,
-            uid,
-            max_parallelism,
-            groups,
-            grouping,
-            key,
-            key_type,
-            backend: self.backend.to_owned(),
-            dropped: self.old_rows.dropped(&ids),
-            states: ids
-                .into_iter()
-                .zip(states)
-                .map(|(id, state)| StoredState { id, state })
-                .collect(),
-            files: Vec::new(),
-            description: Vec::new(),
-        }
-    }
-
-    /// The snapshot is part of a completed checkpoint. May be lost; a later one covers it.
-    ///
-    /// From then on snapshots may name its files instead of storing them again.
-    pub fn confirmed(&mut self, checkpoint: CheckpointId) {
-        if let Some(store) = &self.scope.store {
-            store.shared_files().confirmed(checkpoint);
-        }
-    }
-
-    /// The snapshot will never be part of a completed checkpoint. May be lost as well.
-    ///
-    /// Its files may be deleted, so that later snapshots do not name them.
-    pub fn aborted(&mut self, checkpoint: CheckpointId) {
-        if let Some(store) = &self.scope.store {
-            store.shared_files().aborted(checkpoint);
-        }
-    }
-
     fn names(&self) -> impl Iterator<Item = &Names> + Clone {
         self.states.iter().map(|declared| &declared.names)
     }
@@ -503,22 +391,6 @@ impl<K: Key> KeyedStates<K> {
         });
         Ok(Handle::new(self.states.len() - 1))
     }
-}
-
-impl<K> Declared<K> {
-    fn stored(&self) -> State {
-        State {
-            name: self.names.name().to_owned(),
-            shape: self.shape.clone(),
-            sections: Vec::new(),
-        }
-    }
-}
-
-/// All states as of one moment.
-enum Frozen {
-    Typed(Vec<Box<dyn snapshot::Frozen>>),
-    Rows(Ticket),
 }
 
 /// Shortcuts for value states, of which most operators have one.

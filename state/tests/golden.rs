@@ -10,7 +10,10 @@ use std::{collections::BTreeMap, env, fs, path::PathBuf, time::Duration};
 use common::{MAX, Stored, all, entries};
 use cutwater_barrier::CheckpointId;
 use cutwater_keygroups::KeyGroupRange;
-use cutwater_state::{Keyed, KeyedStates, OperatorStates, Restored, Result, Timestamp, Ttl};
+use cutwater_state::{
+    Backend, Keyed, KeyedStates, OperatorStates, Restored, Result, Timestamp, Ttl,
+    testkit::SortedRows,
+};
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
@@ -114,7 +117,7 @@ fn keyed_state_of_version_2_decodes() -> Result<()> {
         states[sum].add(keyed, -3)?;
         states[by_hour].put(keyed.at((9, "EWR".to_owned())), 40)?;
     }
-    let written = Stored::by(states.snapshot(CheckpointId::new(7)));
+    let written = Stored::by(states.snapshot_canonical(CheckpointId::new(7)));
     let manifest = golden("v2/manifest", &written.manifest);
     assert_eq!(written.files.len(), 1);
     let file = golden("v2/keyed-7-0", &written.files["keyed-7-0"]);
@@ -180,6 +183,45 @@ fn expiring_state_and_timers_of_version_2_decode() -> Result<()> {
     Ok(())
 }
 
+/// Images in two files, some of which the newer one outdates.
+#[test]
+fn an_incremental_snapshot_of_version_2_decodes() -> Result<()> {
+    let mut states = KeyedStates::<u64>::new("fold", all(), MAX);
+    let value = states.value::<Totals>("totals")?;
+    let list = states.list::<u16>("recent")?;
+    for key in 0..20 {
+        states[value].put(Keyed::new(&key), totals(99))?;
+        states[list].update(Keyed::new(&key), 0..3)?;
+    }
+    let mut files = BTreeMap::new();
+    let (base, next) = (CheckpointId::new(7), CheckpointId::new(8));
+    states.snapshot(base).run(&mut files)?;
+    states.confirmed(base);
+    for key in 0..3 {
+        states[list].clear(Keyed::new(&key))?;
+        states[value].put(Keyed::new(&key), totals(key))?;
+    }
+    let written = states.snapshot(next).run(&mut files)?;
+    assert_eq!(written.files, ["keyed-7-0-0", "keyed-8-0-0"]);
+    let manifest = golden("v2/incremental/manifest", &written.manifest);
+    let files = written.files.iter().map(|name| {
+        let bytes = golden(&format!("v2/incremental/{name}"), &files[name]);
+        (name.clone(), bytes)
+    });
+    let old = Restored::new(manifest, files.collect::<BTreeMap<_, _>>());
+    let mut states = KeyedStates::<u64>::restore("fold", all(), MAX, [old])?;
+    let value = states.value::<Totals>("totals")?;
+    let list = states.list::<u16>("recent")?;
+    for key in 0..20 {
+        let expected = totals(if key < 3 { key } else { 99 });
+        assert_eq!(states.get(value, Keyed::new(&key))?, Some(&expected));
+    }
+    let mut lists = 0;
+    states[list].for_each(|_, _| lists += 1)?;
+    assert_eq!(lists, 17);
+    Ok(())
+}
+
 #[test]
 fn operator_state_of_version_1_decodes() -> Result<()> {
     let mut states = OperatorStates::new("source");
@@ -219,5 +261,34 @@ fn a_newer_version_is_incompatible() -> Result<()> {
             .contains("format version 3, and this release reads 2"),
         "{error}"
     );
+    Ok(())
+}
+
+/// The manifest of a snapshot of rows, and the rows, as the test kit's backend has them.
+#[test]
+fn rows_of_version_1_decode() -> Result<()> {
+    let backend = Backend::rows(SortedRows::new(1 << 20));
+    let mut states = KeyedStates::<u64>::open(&backend, "fold", all(), MAX, [])?;
+    let value = states.value::<Totals>("totals")?;
+    let list = states.list::<u16>("recent")?;
+    let map = states.map::<String, bool>("seen")?;
+    for key in 0..5 {
+        let keyed = Keyed::new(&key);
+        states[value].put(keyed, totals(key))?;
+        states[list].update(keyed, 0..3)?;
+        states[map].put(keyed, "a".to_owned(), true)?;
+    }
+    let written = Stored::by(states.snapshot(CheckpointId::new(7)));
+    let manifest = golden("rows-v1/manifest", &written.manifest);
+    let file = golden("rows-v1/rows-0", &written.files["rows-0"]);
+
+    let mut found = 0;
+    for groups in [KeyGroupRange::new(0, 5), KeyGroupRange::new(5, 12)] {
+        let files = BTreeMap::from([("rows-0".to_owned(), file.clone())]);
+        let old = Restored::new(&manifest, files);
+        let mut states = KeyedStates::<u64>::open(&backend, "fold", groups, MAX, [old])?;
+        found += check_values_lists_and_maps(&mut states)?;
+    }
+    assert_eq!(found, 5);
     Ok(())
 }

@@ -208,16 +208,23 @@ impl StateFileWriter {
     ///
     /// `Io` if the store fails. The file is then lost; drop the writer.
     pub async fn write(&mut self, chunk: impl Into<Bytes>) -> Result<()> {
-        let chunk = chunk.into();
+        let mut chunk = chunk.into();
         self.written += chunk.len() as u64;
+        let held = self.block.len();
+        if self.upload.is_some() || held + chunk.len() > self.sizes.inline_max {
+            let block = self.sizes.block as usize;
+            let missing = held.next_multiple_of(block) - held;
+            if held > 0 && chunk.len() >= missing {
+                self.block.extend_from_slice(&chunk.split_to(missing));
+                let full = self.block.split().freeze();
+                self.upload_blocks(full).await?;
+            }
+            if self.block.is_empty() && chunk.len() >= block {
+                let full = chunk.split_to(chunk.len() / block * block);
+                self.upload_blocks(full).await?;
+            }
+        }
         self.block.extend_from_slice(&chunk);
-        if self.upload.is_none() && self.block.len() <= self.sizes.inline_max {
-            return Ok(());
-        }
-        while self.block.len() >= self.sizes.block as usize {
-            let block = self.block.split_to(self.sizes.block as usize).freeze();
-            self.upload_block(block).await?;
-        }
         Ok(())
     }
 
@@ -235,14 +242,12 @@ impl StateFileWriter {
     pub async fn finish(mut self) -> Result<FileRef> {
         let content = if self.upload.is_none() && self.block.len() <= self.sizes.inline_max {
             let bytes = self.block.split().freeze();
-            for block in bytes.chunks(self.sizes.block as usize) {
-                self.checksums.push(xxh64(block, 0));
-            }
+            self.note_checksums(&bytes);
             Content::Inline(bytes)
         } else {
             let last = self.block.split().freeze();
             if !last.is_empty() {
-                self.upload_block(last).await?;
+                self.upload_blocks(last).await?;
             }
             let upload = self.upload.take().expect("more than nothing was written");
             upload.finish().await?;
@@ -257,13 +262,19 @@ impl StateFileWriter {
         })
     }
 
-    async fn upload_block(&mut self, block: Bytes) -> Result<()> {
-        self.checksums.push(xxh64(&block, 0));
+    fn note_checksums(&mut self, blocks: &Bytes) {
+        let each = blocks.chunks(self.sizes.block as usize);
+        self.checksums.extend(each.map(|block| xxh64(block, 0)));
+    }
+
+    /// Uploads full blocks, or what is left at the end.
+    async fn upload_blocks(&mut self, blocks: Bytes) -> Result<()> {
+        self.note_checksums(&blocks);
         let upload = match &mut self.upload {
             Some(upload) => upload,
             none => none.insert(self.blobs.upload(&self.path).await?),
         };
-        upload.write(block).await
+        upload.write(blocks).await
     }
 }
 

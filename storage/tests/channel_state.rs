@@ -1,7 +1,6 @@
 //! Records in flight: written by receiving subtask, found by channel, kept and deleted with their
 //! checkpoint.
 
-#[expect(dead_code, reason = "the other tests use the rest")]
 mod support;
 
 use bytes::Bytes;

@@ -1,6 +1,5 @@
 //! What an attempt restores from, and what it carries out.
 
-#[expect(dead_code, reason = "the other tests use the rest")]
 mod support;
 
 use std::future::ready;

@@ -420,6 +420,32 @@ fn small_files_need_no_object() {
     });
 }
 
+/// How its writer cuts a file into chunks, and whether it begins inline, changes nothing about it.
+#[test]
+fn a_file_is_the_same_in_chunks_of_any_size() {
+    block_on(async {
+        for inline_max_bytes in [0, 3, 4, 9] {
+            let mut options = options();
+            options.inline_max_bytes = inline_max_bytes;
+            let (store, _) = lead(MemoryBlobs::new(), options).await;
+            let files = store.files().unwrap();
+            let bytes: Vec<u8> = (10..33).collect();
+            let whole = files.store(ID, "totals", 0, "keyed", bytes.clone());
+            let whole = whole.await.unwrap();
+            for size in 1..bytes.len() {
+                let mut file = files.writer(ID, "totals", 0, "keyed");
+                for chunk in bytes.chunks(size) {
+                    file.write(Bytes::copy_from_slice(chunk)).await.unwrap();
+                }
+                let file = file.finish().await.unwrap();
+                assert_eq!((file.length, &file.checksums), (23, &whole.checksums));
+                let read = store.read(&file, 0..23).await.unwrap();
+                assert_eq!(read, bytes, "chunks of {size}, {inline_max_bytes} inline");
+            }
+        }
+    });
+}
+
 #[test]
 fn the_newest_checkpoint_is_loaded_and_its_files_are_read_by_name() {
     block_on(async {

@@ -46,6 +46,21 @@ pub(crate) fn sim(arguments: &[String]) -> Result<(), String> {
     wait(cargo().args(sim).args(arguments))
 }
 
+/// Every state of small jobs, with more going on at once than in `test`: those of the jobs that have the
+/// first argument in their name; without one, of all. Tells how many there were.
+pub(crate) fn explore(arguments: &[String]) -> Result<(), String> {
+    let test = ["test", "--release", "--package", "cutwater-barrier"];
+    let explore = ["--test", "explore", "--", "--nocapture"];
+    let mut command = cargo();
+    wait(
+        command
+            .args(test)
+            .args(explore)
+            .args(arguments)
+            .env("EXPLORE", "long"),
+    )
+}
+
 /// The benchmarks whose package, folder or own name is the first argument; without one, all. What
 /// follows it goes to the benchmark.
 pub(crate) fn bench(workspace: &Workspace, arguments: &[String]) -> Result<(), String> {
@@ -65,7 +80,10 @@ pub(crate) fn bench(workspace: &Workspace, arguments: &[String]) -> Result<(), S
     for (package, bench) in chosen {
         wait(
             cargo()
-                .args(["bench", "--package", package, "--bench", bench, "--"])
+                .args(["bench", "--package", package, "--bench", bench])
+                // It is called after the feature that it needs, and that nothing else should.
+                .args((bench == "rocksdb").then_some("--features=rocksdb"))
+                .arg("--")
                 .args(rest),
         )?;
     }

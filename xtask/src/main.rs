@@ -29,6 +29,7 @@ usage: cargo xtask <task>
   test [STAGE…]           everything that must pass, or some stages of it
   bench [NAME [ARGS]]     the benchmarks, of one crate or of one name
   sim [--seeds N]         whole jobs from seeds, on all cores; --seed S replays one
+  explore [JOB]           every state that small jobs can reach, with lost messages and crashes
   mutants [WORD]          deliberate bugs, each of which some test must catch
   tidy, arrows            these two stages of `test`, which need no build";
 
@@ -51,6 +52,7 @@ fn run(arguments: &[String]) -> Result<(), String> {
         ("test", rest) => verify::run(&workspace, rest),
         ("bench", rest) => launch::bench(&workspace, rest),
         ("sim", rest) => launch::sim(rest),
+        ("explore", rest) => launch::explore(rest),
         ("mutants", rest) => mutants::run(&workspace, rest),
         ("tidy" | "arrows", []) => verify::run(&workspace, arguments),
         ("help" | "--help" | "-h", _) => {

@@ -150,7 +150,8 @@ impl Aligner {
         }
     }
 
-    /// How `channel` is to be read: ask before each read. The answer holds until the next event.
+    /// How `channel` is to be read: ask before each read. The answer holds until the next event, so a
+    /// driver that reads several records in a row need not ask for each.
     ///
     /// # Panics
     ///

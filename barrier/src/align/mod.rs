@@ -80,7 +80,8 @@ pub struct Channel(pub usize);
 pub enum Input {
     /// Nothing overtakes: its records cannot find their way again after a rescaling (pointwise,
     /// broadcast and custom-partitioned edges). The cut waits for its barrier in every mode, and it never
-    /// carries channel state. Other channels of the same task are free to (F074).
+    /// carries channel state. Other channels of the same task are free to (F074); a job in which some do
+    /// wants [`align_after_expiry`](crate::coordinate::Config::align_after_expiry).
     Strict,
     /// Barriers may overtake.
     Overtakable,

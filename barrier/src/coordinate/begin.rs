@@ -12,7 +12,7 @@ use super::{
     coordinator::Phase,
     pending::{Origin, Pending},
 };
-use crate::{Barrier, Kind, Then, Time};
+use crate::{Barrier, Kind, Mode, Then, Time};
 
 impl<R> Coordinator<R> {
     pub(super) fn request(&mut self, request: Request) {
@@ -91,7 +91,7 @@ impl<R> Coordinator<R> {
             then,
             ..Barrier::checkpoint(self.next, now)
         }
-        .with_mode(self.config.mode);
+        .with_mode(self.mode());
         self.next = self.next.next();
         let deadline = now + self.config.timeout;
         let mut pending = Pending::new(barrier, origin, deadline, &self.tasks);
@@ -104,6 +104,15 @@ impl<R> Coordinator<R> {
             }
         }
         self.decide(); // If all tasks have finished, there is nothing to wait for.
+    }
+
+    /// Of the next checkpoint.
+    fn mode(&self) -> Mode {
+        if self.has_expired && self.config.align_after_expiry {
+            Mode::Aligned
+        } else {
+            self.config.mode
+        }
     }
 
     pub(super) fn retry_final(&mut self, now: Time) {

@@ -22,6 +22,14 @@ pub struct Config {
     /// Unless this is [`Mode::Aligned`], one checkpoint is in progress at a time, whatever
     /// `concurrent_max` says: a task that records what one barrier overtook gives it up for a newer one.
     pub mode: Mode,
+    /// Whether, after a checkpoint that expired, the next ones are aligned until one completes.
+    ///
+    /// For jobs with [`Strict`](crate::align::Input::Strict) inputs, where a checkpoint that overtakes can
+    /// get stuck, however long it may take: a task holds back a channel whose barrier is in while it waits
+    /// for a strict one, and through full channels that keeps the strict one's sender from its own cut. An
+    /// aligned checkpoint takes until the channels are drained, but cannot get stuck: nothing behind a task
+    /// that has not made its cut has made one, so nobody holds back what it sends.
+    pub align_after_expiry: bool,
     /// From the trigger to the last acknowledgement.
     pub timeout: Duration,
     /// Checkpoints that may fail in a row; with one more the job fails. Only real failures count:
@@ -46,6 +54,7 @@ impl Config {
             min_pause: Duration::ZERO,
             concurrent_max: 1,
             mode: Mode::Aligned,
+            align_after_expiry: false,
             timeout: Duration::from_secs(600),
             tolerable_failures: 0,
             requests_max: 1_000,

@@ -41,6 +41,8 @@ pub struct Coordinator<R> {
     pub(super) requests: Requests,
     pub(super) schedule: Schedule,
     pub(super) failures: Failures,
+    /// Whether a checkpoint that was not aligned expired since the last one that completed.
+    pub(super) has_expired: bool,
     /// Checkpoints that the driver has not deleted yet.
     pub(super) cleaning: usize,
     pub(super) effects: VecDeque<Effect<R>>,
@@ -81,6 +83,7 @@ impl<R> Coordinator<R> {
             requests: Requests::new(config.requests_max),
             schedule: Schedule::new(config),
             failures: Failures::new(config.tolerable_failures),
+            has_expired: false,
             cleaning: 0,
             effects: VecDeque::new(),
         }

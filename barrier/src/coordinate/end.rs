@@ -10,7 +10,7 @@ use super::{
     coordinator::Phase,
     pending::{Origin, Pending},
 };
-use crate::{CheckpointId, Kind, Time};
+use crate::{CheckpointId, Kind, Mode, Time};
 
 impl<R> Coordinator<R> {
     pub(super) fn complete(&mut self, now: Time, checkpoint: CheckpointId) {
@@ -21,6 +21,7 @@ impl<R> Coordinator<R> {
         self.latest = self.latest.max(Some(checkpoint));
         self.schedule.ended(now);
         self.failures.succeeded();
+        self.has_expired = false;
         self.effects.push_back(Effect::NotifyComplete {
             checkpoint,
             kind: barrier.kind,
@@ -72,6 +73,7 @@ impl<R> Coordinator<R> {
     pub(super) fn expire(&mut self, now: Time) {
         let is_expired = |pending: &Pending<R>| pending.deadline().is_some_and(|at| at <= now);
         while let Some(expired) = self.pending.values().find(|&pending| is_expired(pending)) {
+            self.has_expired |= expired.barrier.mode != Mode::Aligned;
             self.abort(now, expired.checkpoint(), Abort::Expired);
         }
     }

@@ -114,13 +114,6 @@ impl Lane {
         })
     }
 
-    /// The number of records before a checkpoint's own barrier or cancel marker, if that was fed.
-    pub(super) fn before_own(&self, checkpoint: CheckpointId) -> Option<u64> {
-        let mut places = self.places.iter();
-        let place = places.find(|(marker, _)| *marker == checkpoint);
-        place.map(|&(_, before)| before)
-    }
-
     /// The number of records that belong to a checkpoint, if that is certain by now.
     pub(super) fn before(&self, checkpoint: CheckpointId) -> Option<u64> {
         let mut places = self.places.iter();

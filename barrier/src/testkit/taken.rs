@@ -50,10 +50,8 @@ impl Taken {
                 checkpoint,
             });
         }
-        // Behind a newer barrier too nothing belongs to it, but no machine says so to its driver: the
-        // checkpoint will come to nothing.
         if lane
-            .before_own(checkpoint)
+            .before(checkpoint)
             .is_some_and(|before| record >= before)
         {
             return Err(Broken::SavedBehindBarrier {

@@ -99,6 +99,46 @@ fn only_checkpoints_have_the_mode_of_the_job() {
     );
 }
 
+/// SPEC 2.3: what is stuck behind strict edges is not tried again the same way.
+#[test]
+fn after_an_expiry_checkpoints_are_aligned_until_one_completes() {
+    check_running(
+        LINE,
+        with(|config| {
+            config.mode = Mode::Unaligned;
+            config.align_after_expiry = true;
+            config.tolerable_failures = 2;
+        }),
+        "
+        100  woke          => trigger t0 c1 unaligned
+        600  woke          => aborted c1 expired, trigger t0 c2
+        1100 woke          => aborted c2 expired, trigger t0 c3
+        1101 ack c3 t0     =>
+        1102 ack c3 t1     => decide c3 t0 t1
+        1103 decided c3    => complete c3
+        1200 woke          => trigger t0 c4 unaligned
+        1201 decline c4 t0 => aborted c4 declined t0 latest 3
+        1300 woke          => trigger t0 c5 unaligned
+    ",
+    );
+}
+
+/// Where nothing is strict, to align would take longer still.
+#[test]
+fn without_strict_edges_the_mode_stays_after_an_expiry() {
+    check_running(
+        LINE,
+        with(|config| {
+            config.mode = Mode::Unaligned;
+            config.tolerable_failures = 1;
+        }),
+        "
+        100 woke => trigger t0 c1 unaligned
+        600 woke => aborted c1 expired, trigger t0 c2 unaligned
+    ",
+    );
+}
+
 /// A savepoint that is in progress is behind the records that an unaligned barrier would overtake.
 #[test]
 fn an_unaligned_checkpoint_waits_for_the_savepoint_before_it() {

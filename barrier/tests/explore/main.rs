@@ -11,7 +11,7 @@
 //! - wherever nothing can happen any more, all input has been processed, and a further checkpoint,
 //!   undisturbed, completes and leaves nothing behind ([`heal`]).
 //!
-//! `EXPLORE=long cargo test --release --test explore` does the same with more going on at once.
+//! `cargo xtask explore` sets `EXPLORE=long` and does the same with more going on at once.
 //!
 //! [`replay`]: world::World::replay
 //! [`heal`]: world::World::heal

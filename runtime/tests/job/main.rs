@@ -1,5 +1,6 @@
 //! Whole jobs, run by the runtime in this process.
 
+mod backend;
 mod common;
 mod faults;
 mod graph;

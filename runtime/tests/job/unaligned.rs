@@ -1,17 +1,19 @@
 //! Barriers that overtake: the records they leave behind are part of the checkpoint, and count once.
 
-use std::time::Duration;
+use std::{fs, time::Duration};
 
 use cutwater_barrier::Mode;
-use cutwater_runtime::{Collect, ErrorKind, Guarantee, State};
+use cutwater_runtime::{Collect, ErrorKind, Guarantee, Job, State};
+use cutwater_source::VecSource;
 use cutwater_storage::testkit::{Call, Failure, FaultyBlobs, On};
 
 use crate::{
-    common::{assert_ledger, counting, settings, start, store, wait_until},
+    common::{Barrage, assert_ledger, counting, numbers, settings, start, store, wait_until},
     held::{
-        MANY, Permits, checkpoint_past, finish, held, in_flight, kill, metadata, on_request, roomy,
+        Held, MANY, Permits, checkpoint_past, finish, held, in_flight, kill, metadata, on_request,
+        roomy,
     },
-    stepped::Steps,
+    stepped::{Stepped, Steps},
 };
 
 /// F047, F048: the queue is full of records, none of which a barrier waits for; all of them are in the
@@ -70,6 +72,53 @@ fn an_aligned_checkpoint_waits_for_the_queue() {
     permits.give(u64::MAX - 1_000);
     kill(job, &permits);
     finish(directory.path(), &output, on_request(2, Mode::Aligned));
+}
+
+/// State is on its way as soon as it is fixed: it does not wait for a barrier that is late, until which
+/// records are still recorded.
+#[test]
+fn state_is_in_the_store_before_the_last_record_in_flight() {
+    let directory = tempfile::tempdir().unwrap();
+    let (permits, door) = (Permits::unlimited(), Barrage::default());
+    let job = Job::new("counting");
+    let quick = job.source(
+        "quick",
+        Stepped::watched(numbers(10_000), &Steps::up_to(29_000)),
+    );
+    let late = job.source("late", VecSource::new(vec![vec![7]])).map({
+        let door = door.clone();
+        move |number| {
+            door.pass();
+            number
+        }
+    });
+    let held = permits.clone();
+    quick
+        .union(&late)
+        .key_by(|number| *number)
+        .process("count", move |open| Held::open(open, &held))
+        .sink("updates", Collect::new());
+    let settings = on_request(1, Mode::Unaligned);
+    let job = start(job, directory.path(), settings);
+    wait_until("the quick ones are counted", || permits.taken() == 29_000);
+    door.await_waiting();
+    wait_until("all tasks run", || job.status().state == State::Running);
+    let folder = directory.path().join("chk-1");
+    let is_stored = || {
+        let files = fs::read_dir(&folder).into_iter().flatten();
+        let mut names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
+        names.any(|name| name.starts_with("count.0.keyed"))
+    };
+    std::thread::scope(|scope| {
+        let checkpoint = scope.spawn(|| job.checkpoint());
+        wait_until("the state is in the store", is_stored);
+        assert_eq!(job.status().completed, 0, "a barrier is missing");
+        door.open();
+        let checkpoint = checkpoint.join().unwrap().unwrap();
+        let metadata = metadata(directory.path(), checkpoint);
+        assert_eq!(in_flight(&metadata, |_| true), 1, "the late one");
+    });
+    kill(job, &permits);
 }
 
 /// F050: a timeout of 0 is unaligned from the start; one that has not passed changes nothing.

@@ -2,7 +2,12 @@
 //! are tests like others.
 #![cfg(not(loom))]
 
-use std::{collections::BTreeMap, panic, thread};
+use std::{
+    collections::BTreeMap,
+    panic,
+    sync::{Mutex, mpsc},
+    thread,
+};
 
 use cutwater_barrier::CheckpointId;
 use cutwater_keygroups::{KeyGroupRange, MaxParallelism};
@@ -61,6 +66,57 @@ fn snapshots_written_beside_updates_are_cuts_in_time() {
             }
         }
     });
+}
+
+/// Incremental snapshots, each built on the newest one that was written by then: their writers read what has
+/// changed, and what they move, while the task changes both.
+#[test]
+fn incremental_snapshots_written_beside_updates_are_cuts_in_time() {
+    let max = MaxParallelism::new(2).unwrap();
+    let groups = KeyGroupRange::new(0, 2);
+    let mut states = KeyedStates::<u64>::new("op", groups, max);
+    let handle = states.value::<String>("v").unwrap();
+    let mut reference = BTreeMap::<u64, String>::new();
+    let files = Mutex::new(BTreeMap::new());
+    let (written, confirmed) = mpsc::channel();
+    let mut shared = 0;
+    thread::scope(|scope| {
+        for checkpoint in 0..60 {
+            let id = CheckpointId::new(checkpoint);
+            let task = states.snapshot(id);
+            let expected = reference.clone();
+            let (written, files) = (written.clone(), &files);
+            scope.spawn(move || {
+                let mut mine = files.lock().unwrap().clone();
+                let snapshot = task.run(&mut mine).unwrap();
+                files.lock().unwrap().append(&mut mine.clone());
+                written
+                    .send((id, snapshot.bytes_new < snapshot.bytes_full))
+                    .unwrap();
+                let old = Restored::new(snapshot.manifest, mine);
+                let mut states = KeyedStates::<u64>::restore("op", groups, max, [old]).unwrap();
+                let handle = states.value::<String>("v").unwrap();
+                let mut found = BTreeMap::new();
+                let each = states[handle].for_each(|k, v| drop(found.insert(*k, v.clone())));
+                each.unwrap();
+                assert!(found == expected, "checkpoint {checkpoint}");
+            });
+            for key in 0..500 * (checkpoint % 3) {
+                let key = (key * key + checkpoint) % 1500;
+                states[handle]
+                    .put(Keyed::new(&key), checkpoint.to_string())
+                    .unwrap();
+                reference.insert(key, checkpoint.to_string());
+            }
+            for (id, is_shared) in confirmed.try_iter() {
+                states.confirmed(id);
+                shared += u32::from(is_shared);
+            }
+        }
+    });
+    drop(written);
+    shared += confirmed.iter().filter(|(_, is_shared)| *is_shared).count() as u32;
+    assert!(shared > 0, "some name files of others");
 }
 
 /// A value whose clone fails now and then, in the task's copy for a snapshot.

@@ -76,6 +76,7 @@ struct Miss<A> {
     key: A,
 }
 
+// Accesses are out of line, so that the loops of those whose states are in memory stay small.
 impl<A: Key, S: Data> Cache<A, S> {
     pub(crate) fn new(place: Place, store: &Arc<RowStore>) -> Self {
         Self {
@@ -93,7 +94,7 @@ impl<A: Key, S: Data> Cache<A, S> {
         }
     }
 
-    #[inline]
+    #[inline(never)]
     pub(crate) fn get(
         &mut self,
         number: usize,
@@ -106,7 +107,7 @@ impl<A: Key, S: Data> Cache<A, S> {
         Ok(row.value.as_ref())
     }
 
-    #[inline]
+    #[inline(never)]
     pub(crate) fn get_mut(
         &mut self,
         number: usize,
@@ -120,7 +121,7 @@ impl<A: Key, S: Data> Cache<A, S> {
         Ok(self.table.value_mut(spot).write(self.epoch).as_mut())
     }
 
-    #[inline]
+    #[inline(never)]
     pub(crate) fn or_insert_with(
         &mut self,
         number: usize,
@@ -133,7 +134,7 @@ impl<A: Key, S: Data> Cache<A, S> {
         Ok(value.get_or_insert_with(default))
     }
 
-    #[inline]
+    #[inline(never)]
     pub(crate) fn update<R>(
         &mut self,
         number: usize,
@@ -142,12 +143,11 @@ impl<A: Key, S: Data> Cache<A, S> {
         f: impl FnOnce(&mut Option<S>) -> R,
     ) -> Result<R> {
         let spot = self.spot(number, hash, key)?;
-        // Written before `f`, which may panic and leave something there.
-        Ok(f(self.table.value_mut(spot).write(self.epoch)))
+        Ok(self.table.value_mut(spot).lend(self.epoch, f))
     }
 
     /// Sets or removes a row, without asking the backend what there was.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn set(
         &mut self,
         number: usize,
@@ -391,12 +391,16 @@ impl<A: Key, S: Data> Cache<A, S> {
 
     /// A view of the rows as of now, for a flush.
     pub(crate) fn freeze(&mut self) -> Box<dyn FrozenRows> {
+        // Blocks that have not been written to since then have no dirty rows. Epochs of the table count
+        // the same freezes, from 0.
+        let ingested = self.ingested.load(Ordering::Acquire);
+        let base = ingested.checked_sub(1).map(u64::from);
         let epoch = self.epoch;
         self.epoch += 1;
         Box::new(FrozenCache {
             place: self.place.clone(),
             state: self.state,
-            table: self.table.freeze().by_group(),
+            table: self.table.freeze(base).by_group(),
             epoch,
             ingested: Arc::clone(&self.ingested),
             encoded: Arc::clone(&self.encoded),

@@ -40,6 +40,20 @@ impl<S> Row<S> {
         &mut self.value
     }
 
+    /// Lends the value to change, set or clear. To leave a row that is not there as it is, is no write.
+    #[inline]
+    pub(crate) fn lend<R>(&mut self, epoch: Epoch, f: impl FnOnce(&mut Option<S>) -> R) -> R {
+        let before = (self.value.is_none(), self.written);
+        // Written before `f`, which may panic and leave something there.
+        let result = f(self.write(epoch));
+        if let (true, written) = before
+            && self.value.is_none()
+        {
+            self.written = written;
+        }
+        result
+    }
+
     /// Whether it was written after the flush `ingested`, and so is here only.
     #[inline]
     pub(crate) fn is_dirty(&self, ingested: Epoch) -> bool {

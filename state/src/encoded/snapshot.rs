@@ -117,8 +117,8 @@ impl Flush {
 }
 
 impl CanonicalRows {
-    pub(crate) fn new(place: Place, flush: Arc<Flush>) -> Self {
-        Self { place, flush }
+    pub(crate) fn boxed(place: Place, flush: Arc<Flush>) -> Box<dyn Frozen> {
+        Box::new(Self { place, flush })
     }
 }
 

@@ -141,7 +141,8 @@ impl RowStore {
         let next = || {
             let mut pending = lock(&self.pending);
             pending.flushes.retain(Flush::is_wanted);
-            pending.flushes.pop_front_if(|next| next.number <= number)
+            let is_due = pending.flushes.front()?.number <= number;
+            is_due.then(|| pending.flushes.pop_front()).flatten()
         };
         while let Some(mut flush) = next() {
             let checkpoint = self.ingest(&mut flush.states).and_then(|()| {

@@ -38,6 +38,7 @@ impl From<Manifest> for super::Manifest {
             key_type: old.key_type,
             files: old.files,
             states: old.states.into_iter().map(State::from).collect(),
+            indexes: Vec::new(),
         }
     }
 }

@@ -20,7 +20,7 @@ use std::{iter, mem};
 use cutwater_keygroups::{Key, KeyHash};
 
 use blocks::Blocks;
-pub(crate) use blocks::{ByGroup, Frozen};
+pub(crate) use blocks::{BlockId, ByGroup, Frozen};
 use hints::{Hint, Hints};
 use index::{ENTRIES_MAX, HOME_BITS, Index};
 
@@ -29,6 +29,9 @@ const TOGETHER: usize = 32;
 
 /// Bits of a hash that are left for the directory: the upper half of it chose the group.
 const DIRECTORY_BITS: u32 = 32 - HOME_BITS;
+
+/// A value that owns memory counts for so many bytes more, as a guess at what it owns.
+const OWNED: usize = 96;
 
 /// A block splits only if its entries differ in one of so many directory bits: each doubles the
 /// directory.
@@ -80,11 +83,12 @@ impl<K: Clone + Eq> Lookup<K> for &K {
 }
 
 impl<K: Key, V: Clone> Table<K, V> {
-    /// Entries of a full block: about 4 KiB, the bytes that the first write after a snapshot copies.
-    /// 256 for a `u64` key and an `i64` value.
+    /// Entries of a full block: about 4 KiB, the bytes that the first write after a snapshot copies, and that
+    /// the next one writes. 256 for a `u64` key and an `i64` value.
     const FULL: usize = {
+        let owned = if mem::needs_drop::<V>() { OWNED } else { 0 };
         let mut entries = 8;
-        while entries < ENTRIES_MAX && 2 * entries * size_of::<(K, V)>() <= 4096 {
+        while entries < ENTRIES_MAX && 2 * entries * (size_of::<(K, V)>() + owned) <= 4096 {
             entries *= 2;
         }
         entries
@@ -262,9 +266,10 @@ impl<K: Key, V: Clone> Table<K, V> {
         (number < self.blocks.len()).then(|| self.blocks.entries(number))
     }
 
-    /// A view of all entries as of now, by group, which later writes do not change.
-    pub(crate) fn freeze(&mut self) -> Frozen<K, V> {
-        self.blocks.freeze()
+    /// A view of all entries as of now, by group, which later writes do not change; or only of the blocks
+    /// written to since the freeze whose epoch was `base`.
+    pub(crate) fn freeze(&mut self, base: Option<u64>) -> Frozen<K, V> {
+        self.blocks.freeze(base)
     }
 
     /// How many blocks there are.

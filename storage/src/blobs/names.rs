@@ -7,6 +7,7 @@ use std::{
     mem,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    thread,
 };
 
 use crate::{nonce::Nonces, path::UNFINISHED};
@@ -14,6 +15,10 @@ use crate::{nonce::Nonces, path::UNFINISHED};
 /// Finished files that are not synced yet stay open, up to so many. The usual limit of a process is
 /// 1024 open files, and it has other uses for them. Beyond, a file is synced as it is finished.
 const OPEN_MAX: usize = 128;
+
+/// So many files are synced beside each other. A journaling file system then makes them durable by one
+/// commit or two, in the time of one file.
+const BESIDE_MAX: usize = 16;
 
 /// So many directories are remembered as durable; beyond, all are forgotten and synced once more.
 const DURABLE_MAX: usize = 4096;
@@ -149,11 +154,11 @@ impl Names {
         };
         let mut synced = BTreeSet::new();
         let mut result = Ok(());
-        for (path, file) in unsynced {
+        for (path, done) in sync_files(unsynced) {
             let directory = path
                 .rsplit_once('/')
                 .map(|(directory, _)| directory.to_owned());
-            let done = file.map_or(Ok(()), |file| file.sync_all()).and_then(|()| {
+            let done = done.and_then(|()| {
                 if synced.contains(&directory) {
                     return Ok(());
                 }
@@ -179,10 +184,15 @@ impl Names {
             if directory == self.root {
                 break;
             }
-            known.durable.remove(directory);
-            // Fails if it is not empty, which is how a directory in use stays.
-            if fs::remove_dir(directory).is_err() {
-                break;
+            match fs::remove_dir(directory) {
+                // In use, and its name as durable as before.
+                Err(e) if e.kind() == io::ErrorKind::DirectoryNotEmpty => break,
+                removed => {
+                    known.durable.remove(directory);
+                    if removed.is_err() {
+                        break;
+                    }
+                }
             }
         }
     }
@@ -253,6 +263,85 @@ impl Drop for Unfinished {
     }
 }
 
+/// Syncs the bytes of all `files` that are not synced yet.
+fn sync_files(files: BTreeMap<String, Option<File>>) -> BTreeMap<String, io::Result<()>> {
+    let threads = files.len().min(BESIDE_MAX);
+    let left = Mutex::new(files.into_iter());
+    let synced = Mutex::new(BTreeMap::new());
+    let work = || {
+        loop {
+            let next = left.lock().unwrap_or_else(PoisonError::into_inner).next();
+            let Some((path, file)) = next else { break };
+            let done = file.map_or(Ok(()), |file| file.sync_all());
+            let mut synced = synced.lock().unwrap_or_else(PoisonError::into_inner);
+            synced.insert(path, done);
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 1..threads {
+            // A thread that cannot be started leaves its share to the others.
+            drop(thread::Builder::new().spawn_scoped(scope, work));
+        }
+        work();
+    });
+    synced.into_inner().unwrap_or_else(PoisonError::into_inner)
+}
+
 fn sync_directory(directory: &Path) -> io::Result<()> {
     File::open(directory)?.sync_all()
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    /// A file whose sync fails is named, now and ever after, and none of the others waits for it.
+    #[test]
+    fn a_file_that_cannot_be_synced_is_lost_and_no_other_is() {
+        let directory = tempfile::tempdir().unwrap();
+        let names = Arc::new(Names::new(directory.path().to_owned()));
+        let write = |path: &str| {
+            let mut file = Unfinished::new(&names).unwrap();
+            file.write(b"bytes").unwrap();
+            file.finish(path).unwrap();
+        };
+        for i in 0..3 * BESIDE_MAX {
+            write(&format!("chk-1/{i:02}"));
+        }
+        // A device has nothing to sync, and says so.
+        let device = File::open("/dev/null").unwrap();
+        assert!(device.sync_all().is_err());
+        let replaced = names
+            .known()
+            .unsynced
+            .insert("chk-1/07".to_owned(), Some(device));
+        assert!(replaced.is_some());
+        for _ in 0..2 {
+            let (path, _) = names.sync("chk-1/").unwrap_err();
+            assert_eq!(path, "chk-1/07");
+            assert!(names.known().unsynced.is_empty());
+            assert_eq!(names.known().lost.len(), 1);
+        }
+        names.sync("chk-2/").unwrap();
+        write("chk-1/07");
+        names.sync("chk-1/").unwrap();
+    }
+
+    #[test]
+    fn a_directory_in_use_stays_durable() {
+        let directory = tempfile::tempdir().unwrap();
+        let names = Arc::new(Names::new(directory.path().to_owned()));
+        for path in ["log/1", "log/2"] {
+            let file = Unfinished::new(&names).unwrap();
+            file.finish(path).unwrap();
+        }
+        names.sync("log/").unwrap();
+        let log = names.file("log");
+        for (path, is_durable) in [("log/1", true), ("log/2", false)] {
+            fs::remove_file(names.file(path)).unwrap();
+            names.forget(path);
+            assert_eq!(names.known().durable.contains(&log), is_durable);
+            assert_eq!(log.exists(), is_durable);
+        }
+    }
 }

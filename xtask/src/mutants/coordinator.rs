@@ -114,6 +114,20 @@ pub(super) const MUTANTS: &[Mutant] = &[
         why: "the job ends while a savepoint is in progress",
     },
     Mutant {
+        file: "barrier/src/coordinate/end.rs",
+        from: "self.has_expired |= expired.barrier.mode != Mode::Aligned;",
+        to: "",
+        test: BARRIER,
+        why: "a checkpoint that is stuck behind strict edges is tried again the same way",
+    },
+    Mutant {
+        file: "barrier/src/coordinate/end.rs",
+        from: "        self.has_expired = false;\n",
+        to: "",
+        test: BARRIER,
+        why: "after one checkpoint that expired no barrier ever overtakes again",
+    },
+    Mutant {
         file: "barrier/src/coordinate/failures.rs",
         from: "self.in_a_row > self.tolerable",
         to: "self.in_a_row >= self.tolerable",

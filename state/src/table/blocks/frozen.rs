@@ -17,6 +17,8 @@ use super::{
 pub(super) struct Side<K, V> {
     /// The epoch that ended when the blocks were frozen.
     epoch: u64,
+    /// What was written to in later epochs is wanted; everything if there is none.
+    base: Option<u64>,
     pages: Box<[Page<K, V>]>,
     blocks: usize,
 }
@@ -34,6 +36,7 @@ type Slots<K, V> = Box<[Slot<Buffer<K, V>>]>;
 impl<K, V> Side<K, V> {
     pub(super) fn new(
         epoch: u64,
+        base: Option<u64>,
         blocks: usize,
         cells: impl Iterator<Item = Arc<Cells<K, V>>>,
     ) -> Self {
@@ -43,6 +46,7 @@ impl<K, V> Side<K, V> {
         };
         let side = Self {
             epoch,
+            base,
             pages: cells.map(page).collect(),
             blocks,
         };
@@ -61,6 +65,22 @@ impl<K, V> Side<K, V> {
         self.epoch
     }
 
+    /// Whether it wants a block that was last written to in this epoch, its own or an earlier one.
+    pub(super) fn wants(&self, written: u64) -> bool {
+        self.base.is_none_or(|base| written > base)
+    }
+
+    /// For the writer, before it has claimed the block.
+    fn wants_block(&self, number: usize) -> bool {
+        let written = self.cell(number).written.load(Ordering::Acquire);
+        if written <= self.epoch {
+            self.wants(written)
+        } else {
+            // The task has written to it since, and with that has said what it was.
+            self.base.is_none() || self.slot(number).is_given()
+        }
+    }
+
     pub(super) fn slot(&self, number: usize) -> &Slot<Buffer<K, V>> {
         &self.pages[number / CHUNK].slots()[number % CHUNK]
     }
@@ -77,7 +97,14 @@ impl<K, V> Page<K, V> {
     }
 }
 
-/// A view of all blocks as of one moment. Dropping it lets the task off copying for it.
+/// A block, in the order in which blocks are written: by group.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(crate) struct BlockId {
+    pub(crate) group: u16,
+    pub(crate) number: u32,
+}
+
+/// A view of all blocks as of one moment, or of those that changed before it. Dropping it lets the task off copying for it.
 #[derive(Debug)]
 pub(crate) struct Frozen<K, V> {
     side: Arc<Side<K, V>>,
@@ -103,20 +130,48 @@ impl<K: Clone, V: Clone> Frozen<K, V> {
         }
     }
 
+    /// The epoch that ended with this view: the base for a later one.
+    pub(crate) fn epoch(&self) -> u64 {
+        self.side.epoch
+    }
+
+    /// The blocks that are wanted, by rising group.
+    pub(crate) fn wanted(&self) -> Vec<BlockId> {
+        let wanted = (0..self.side.blocks).filter(|&number| self.side.wants_block(number));
+        let mut wanted: Vec<_> = wanted.map(|number| self.block_id(number)).collect();
+        wanted.sort_unstable();
+        wanted
+    }
+
     /// Calls `f` with the group and the entries of each block, by rising group. What it is through with,
     /// the task need not copy any more.
     pub(crate) fn drain<E>(
         self,
         mut f: impl FnMut(u16, &[(K, V)]) -> Result<(), E>,
     ) -> Result<(), E> {
-        let mut blocks = self.by_group();
-        while let Some((group, number)) = blocks.rest().next() {
-            blocks.frozen.read(number, |entries| f(group, entries))?;
+        let blocks = self.wanted();
+        self.drain_blocks(blocks, |block, entries| f(block.group, entries))
+    }
+
+    /// Calls `f` with the entries of these blocks, in this order. Those that are wanted must be among them;
+    /// others are passed over if the task has written to them in the meantime.
+    pub(crate) fn drain_blocks<E>(
+        mut self,
+        blocks: impl IntoIterator<Item = BlockId>,
+        mut f: impl FnMut(BlockId, &[(K, V)]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        if self.pressed {
+            self.take_aside();
+        }
+        self.through.clear();
+        for block in blocks {
+            let number = block.number as usize;
+            self.read(number, |entries| f(block, entries)).transpose()?;
         }
         Ok(())
     }
 
-    /// To go through group after group.
+    /// To go through the wanted blocks group after group.
     pub(crate) fn by_group(self) -> ByGroup<K, V> {
         ByGroup {
             frozen: self,
@@ -124,10 +179,20 @@ impl<K: Clone, V: Clone> Frozen<K, V> {
         }
     }
 
-    /// Copies all blocks that the task has not copied yet. That is much faster than to read them, so of
+    fn block_id(&self, number: usize) -> BlockId {
+        BlockId {
+            group: self.side.cell(number).group.load(Ordering::Relaxed),
+            number: u32::try_from(number).expect("fewer blocks than 2^32"),
+        }
+    }
+
+    /// Copies all wanted blocks that the task has not copied yet. That is much faster than to read them, so of
     /// what both need the task then copies half.
     pub(super) fn take_aside(&mut self) {
         for number in 0..self.side.blocks {
+            if !self.side.wants_block(number) {
+                continue;
+            }
             // Before the claim (3).
             let live = self.side.cell(number).live.load(Ordering::Acquire);
             let slot = self.side.slot(number);
@@ -140,7 +205,8 @@ impl<K: Clone, V: Clone> Frozen<K, V> {
         }
     }
 
-    fn read<R>(&mut self, number: usize, f: impl FnOnce(&[(K, V)]) -> R) -> R {
+    /// `None` if the task has passed the block over, as it is not wanted.
+    fn read<R>(&mut self, number: usize, f: impl FnOnce(&[(K, V)]) -> R) -> Option<R> {
         // Before the claim (3).
         let live = self.side.cell(number).live.load(Ordering::Acquire);
         let slot = self.side.slot(number);
@@ -151,26 +217,25 @@ impl<K: Clone, V: Clone> Frozen<K, V> {
                     recycle: &mut self.recycle,
                 };
                 // SAFETY: until `done` the task neither writes to the buffer nor frees it (2, 3).
-                unsafe { (*live).read(f) }
+                Some(unsafe { (*live).read(f) })
             }
             Claim::Given(copy) => {
                 // SAFETY: nobody writes to a copy, or to a block that the task has given away.
                 let result = unsafe { copy.read(f) };
                 self.recycle.done_with(copy);
-                result
+                Some(result)
             }
-            Claim::Taken => unreachable!("each block is read once"),
+            Claim::Taken => None,
         }
     }
 }
 
-/// The blocks of a view, by rising group.
+/// The wanted blocks of a view, by rising group.
 #[derive(Debug)]
 pub(crate) struct ByGroup<K, V> {
     frozen: Frozen<K, V>,
-    /// Group and number of the blocks that have not been read. Sorted when they are first asked for, which
-    /// is in the writer's thread.
-    rest: Option<vec::IntoIter<(u16, usize)>>,
+    /// Those that have not been read. Sorted when they are first asked for, which is in the writer's thread.
+    rest: Option<vec::IntoIter<BlockId>>,
 }
 
 impl<K: Clone, V: Clone> ByGroup<K, V> {
@@ -181,28 +246,27 @@ impl<K: Clone, V: Clone> ByGroup<K, V> {
         group: u16,
         mut f: impl FnMut(&[(K, V)]) -> Result<(), E>,
     ) -> Result<(), E> {
-        while let Some(&(next, number)) = self.rest().as_slice().first()
-            && next <= group
+        while let Some(&block) = self.rest().as_slice().first()
+            && block.group <= group
         {
             self.rest().next();
-            if next == group {
-                self.frozen.read(number, &mut f)?;
+            if block.group == group {
+                self.frozen
+                    .read(block.number as usize, &mut f)
+                    .transpose()?;
             }
         }
         Ok(())
     }
 
-    fn rest(&mut self) -> &mut vec::IntoIter<(u16, usize)> {
+    fn rest(&mut self) -> &mut vec::IntoIter<BlockId> {
         let Self { frozen, rest } = self;
         rest.get_or_insert_with(|| {
             if frozen.pressed {
                 frozen.take_aside();
             }
             frozen.through.clear();
-            let group = |number| frozen.side.cell(number).group.load(Ordering::Relaxed);
-            let mut order: Vec<_> = (0..frozen.side.blocks).map(|n| (group(n), n)).collect();
-            order.sort_unstable();
-            order.into_iter()
+            frozen.wanted().into_iter()
         })
     }
 }

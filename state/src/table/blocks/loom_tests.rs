@@ -5,7 +5,7 @@
 
 use loom::{model::Builder, thread};
 
-use super::{Blocks, Frozen};
+use super::{BlockId, Blocks, Frozen};
 
 type Entry = (u8, Box<u8>);
 
@@ -54,7 +54,7 @@ fn live(blocks: &Blocks<u8, Box<u8>, ()>) -> Vec<u8> {
 fn later_writes_are_invisible_to_a_snapshot() {
     interleaved(|| {
         let mut blocks = two_blocks();
-        let frozen = blocks.freeze();
+        let frozen = blocks.freeze(None);
         let writer = thread::spawn(move || drained(frozen));
         set(&mut blocks, 0, 1);
         set(&mut blocks, 1, 2);
@@ -70,7 +70,7 @@ fn later_writes_are_invisible_to_a_snapshot() {
 fn later_writes_are_invisible_to_a_pressed_snapshot() {
     interleaved(|| {
         let mut blocks = two_blocks();
-        let mut frozen = blocks.freeze();
+        let mut frozen = blocks.freeze(None);
         let writer = thread::spawn(move || {
             frozen.take_aside();
             drained(frozen)
@@ -90,7 +90,7 @@ fn two_snapshots_may_read_the_same_block() {
         let mut blocks = Blocks::new(1);
         blocks.push(0, ());
         blocks.modify(0, |entries, ()| entries.push((0, Box::new(0))));
-        let (one, two) = (blocks.freeze(), blocks.freeze());
+        let (one, two) = (blocks.freeze(None), blocks.freeze(None));
         let one = thread::spawn(move || drained(one));
         let two = thread::spawn(move || drained(two));
         set(&mut blocks, 0, 1);
@@ -107,11 +107,11 @@ fn two_snapshots_may_read_the_same_block() {
 fn a_cancelled_snapshot_gives_everything_back() {
     interleaved(|| {
         let mut blocks = two_blocks();
-        let frozen = blocks.freeze();
+        let frozen = blocks.freeze(None);
         let canceller = thread::spawn(move || drop(frozen));
         set(&mut blocks, 0, 1);
         canceller.join().expect("it does not panic");
-        let frozen = blocks.freeze();
+        let frozen = blocks.freeze(None);
         set(&mut blocks, 0, 2);
         set(&mut blocks, 1, 2);
         assert_eq!(values(&drained(frozen)), [1, 0]);
@@ -124,11 +124,44 @@ fn a_cancelled_snapshot_gives_everything_back() {
 fn a_snapshot_outlives_the_blocks() {
     interleaved(|| {
         let mut blocks = two_blocks();
-        let frozen = blocks.freeze();
+        let frozen = blocks.freeze(None);
         let writer = thread::spawn(move || drained(frozen));
         set(&mut blocks, 1, 2);
         drop(blocks);
         let found = writer.join().expect("the writer does not panic");
         assert_eq!(values(&found), [0, 0]);
+    });
+}
+
+/// A snapshot of what has changed since another: the task copies the one block and passes the other over, and
+/// the writer gets the first as it was, and the second only if it was faster.
+#[test]
+fn what_has_not_changed_is_passed_over_or_read_as_it_was() {
+    interleaved(|| {
+        let mut blocks = two_blocks();
+        let base = blocks.freeze(None).epoch();
+        set(&mut blocks, 0, 1);
+        let frozen = blocks.freeze(Some(base));
+        let writer = thread::spawn(move || {
+            let wanted = frozen.wanted();
+            let mut found = Vec::new();
+            let all = (0..2).map(|number| BlockId {
+                group: number as u16,
+                number,
+            });
+            let read: Result<(), ()> = frozen.drain_blocks(all, |_, entries| {
+                found.push(values(entries)[0]);
+                Ok(())
+            });
+            read.expect("it does not fail");
+            (wanted, found)
+        });
+        set(&mut blocks, 0, 2);
+        set(&mut blocks, 1, 2);
+        let (wanted, found) = writer.join().expect("the writer does not panic");
+        let wanted: Vec<u32> = wanted.iter().map(|block| block.number).collect();
+        assert_eq!(wanted, [0], "whenever it asks");
+        assert!(found == [1] || found == [1, 0], "{found:?}");
+        assert_eq!(live(&blocks), [2, 2]);
     });
 }

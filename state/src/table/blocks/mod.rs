@@ -20,6 +20,9 @@
 //!    block was there.
 //! 3. A writer reads a live buffer only between `claim` and `done`, and reads the cell before it claims:
 //!    before the task, which must give first, can replace the buffer.
+//!
+//! A snapshot may want only the blocks that were written to since an earlier one, its base. The others cost
+//! neither side anything: the task copies nothing for it, and the writer need not look at them.
 #![expect(
     unsafe_code,
     reason = "task and writer share entries without a lock or a count on the task's way"
@@ -43,9 +46,9 @@ use std::{
 
 use buffer::{Buffer, Recycle};
 use frozen::Side;
-pub(crate) use frozen::{ByGroup, Frozen};
+pub(crate) use frozen::{BlockId, ByGroup, Frozen};
 use slot::State;
-use sync::{Arc, AtomicPtr, fence};
+use sync::{Arc, AtomicPtr, AtomicU64, fence};
 
 /// Blocks are added in chunks of so many, which stay where they are: no growth copies all of them.
 const CHUNK: usize = if cfg!(loom) { 2 } else { 512 };
@@ -87,6 +90,8 @@ struct Cell<K, V> {
     /// From [`Arc::into_raw`]; null as long as there is no such block.
     live: AtomicPtr<Buffer<K, V>>,
     group: AtomicU16,
+    /// As in the block, for writers that want only what has changed.
+    written: AtomicU64,
     owns: PhantomData<Arc<Buffer<K, V>>>,
 }
 
@@ -118,6 +123,7 @@ impl<K: Clone, V: Clone, X> Blocks<K, V, X> {
             let cell = || Cell {
                 live: AtomicPtr::new(ptr::null_mut()),
                 group: AtomicU16::new(0),
+                written: AtomicU64::new(0),
                 owns: PhantomData,
             };
             self.chunks.push(Chunk {
@@ -129,6 +135,7 @@ impl<K: Clone, V: Clone, X> Blocks<K, V, X> {
         let chunk = self.chunks.last_mut().expect("pushed above if missing");
         let cell = &chunk.cells[chunk.blocks.len()];
         cell.group.store(group, Ordering::Relaxed);
+        cell.written.store(self.epoch, Ordering::Relaxed); // frozen later, and handed over with that
         let buffer = Arc::into_raw(Buffer::new(Vec::new()));
         cell.live.store(buffer.cast_mut(), Ordering::Release);
         chunk.blocks.push(Block {
@@ -232,14 +239,15 @@ impl<K: Clone, V: Clone, X> Blocks<K, V, X> {
         })
     }
 
-    /// A view of all blocks as of now, which later writes do not change.
-    pub(crate) fn freeze(&mut self) -> Frozen<K, V> {
+    /// A view of all blocks as of now, which later writes do not change; or only of those written to
+    /// since the freeze whose epoch was `base`.
+    pub(crate) fn freeze(&mut self, base: Option<u64>) -> Frozen<K, V> {
         let through = self.open.extract_if(.., |side| !is_wanted(side)).collect();
         let cells = self.chunks.iter().map(|chunk| Arc::clone(&chunk.cells));
         let blocks = self.chunks.iter().map(|chunk| chunk.blocks.len()).sum();
         // The keys of the next interval are likely to be like those of the last.
         let pressed = 2 * mem::take(&mut self.pressed) > blocks;
-        let side = Arc::new(Side::new(self.epoch, blocks, cells));
+        let side = Arc::new(Side::new(self.epoch, base, blocks, cells));
         self.open.push(Arc::clone(&side));
         self.epoch += 1;
         Frozen::new(side, self.recycle.another(), pressed, through)
@@ -279,7 +287,7 @@ impl<K: Clone, V: Clone, X> Blocks<K, V, X> {
         let (mut copy, mut left) = (None, false);
         let mut pressed = false;
         for side in self.open.iter().filter(|side| is_wanted(side)) {
-            pressed = true;
+            pressed |= side.wants(block.written);
             if side.epoch() < block.written {
                 continue; // it was settled with then
             }
@@ -289,6 +297,12 @@ impl<K: Clone, V: Clone, X> Blocks<K, V, X> {
                 let expected = slot.state();
                 let given = match expected {
                     State::Settled => break,
+                    State::Free if !side.wants(block.written) => {
+                        if slot.pass_over() {
+                            break;
+                        }
+                        continue; // the writer reads it all the same
+                    }
                     State::Reading => Arc::clone(&live),
                     // A user's `clone` may panic; nothing has changed yet for this slot.
                     State::Free => {
@@ -315,6 +329,8 @@ impl<K: Clone, V: Clone, X> Blocks<K, V, X> {
             self.recycle.done_with(copy); // if the writer was faster
         }
         block.written = self.epoch;
+        // Release: a writer that sees it, sees what the task has settled with its slot.
+        cell.written.store(self.epoch, Ordering::Release);
     }
 }
 

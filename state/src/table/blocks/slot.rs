@@ -9,6 +9,8 @@
 //!  └────────▶ given ◀──────────┘ ───────────────────────────┘
 //! ```
 //!
+//! A block that the snapshot does not want goes from free to taken when the task first writes to it.
+//!
 //! Nobody waits: one compare-exchange decides who was first, and either outcome leaves both with a
 //! block of their own. The task writes to a block only after it has seen `taken` here or has given.
 
@@ -91,6 +93,25 @@ impl<B> Slot<B> {
             drop(unsafe { Arc::from_raw(given) });
         }
         exchanged.is_ok()
+    }
+
+    /// For the task, when the snapshot does not want the block: nothing is owed, unless the writer is
+    /// reading it by now.
+    pub(super) fn pass_over(&self) -> bool {
+        // Release: who finds it passed over, finds the task's earlier writes. Acquire: as in `state`.
+        let exchanged = self.state.compare_exchange(
+            ptr::null_mut(),
+            Self::taken(),
+            Ordering::AcqRel,
+            Ordering::Acquire,
+        );
+        exchanged.is_ok()
+    }
+
+    /// For the writer: whether the task has given the block.
+    pub(super) fn is_given(&self) -> bool {
+        let state = self.state.load(Ordering::Acquire);
+        !state.is_null() && state != Self::reading() && state != Self::taken()
     }
 
     /// For the writer, of which there is one: whether it may read the block in place, until

@@ -6,13 +6,13 @@ pub(super) use loom::{
     cell::UnsafeCell,
     sync::{
         Arc, Mutex, MutexGuard,
-        atomic::{AtomicPtr, fence},
+        atomic::{AtomicPtr, AtomicU64, fence},
     },
 };
 #[cfg(not(loom))]
 pub(super) use std::sync::{
     Arc, Mutex, MutexGuard,
-    atomic::{AtomicPtr, fence},
+    atomic::{AtomicPtr, AtomicU64, fence},
 };
 
 /// [`std::cell::UnsafeCell`], asked the way loom's is.
