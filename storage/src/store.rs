@@ -363,7 +363,7 @@ impl CheckpointStore {
                 let reason = "was discarded since the log was read: refresh, and take a newer one";
                 Err(Error::new(ErrorKind::NotFound, name(checkpoint), reason))
             }
-            loaded => loaded,
+            loaded => loaded.inspect(|metadata| self.named.retain(metadata)),
         }
     }
 
