@@ -118,10 +118,11 @@ impl Job {
         let mut states = KeyedStates::<u64>::restore("op", ALL, MAX, keyed).unwrap();
         let value = states.value::<String>("v").unwrap();
         let mut groups = vec![BTreeSet::new(); 3];
-        for (key, value) in states[value].iter() {
+        let each = states[value].for_each(|key, value| {
             let group = u64::GROUPING.group(key.key_hash(), MAX).get();
             groups[usize::from(group)].insert(value.clone());
-        }
+        });
+        each.unwrap();
         groups
     }
 }
