@@ -1,6 +1,6 @@
 //! How a job is run: parallelism, checkpoints, restarts, and what it is restored from.
 
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 use cutwater_barrier::{CheckpointId, Mode};
 use cutwater_keygroups::MaxParallelism;
@@ -34,6 +34,10 @@ pub struct Settings {
     pub tolerable_failures: u32,
     /// How many completed checkpoints are kept.
     pub retained_checkpoints: usize,
+    /// A directory on a local disk, of this job alone, for second copies of the state files of the newest
+    /// completed checkpoint. A restart reads a copy instead of the store where it is there and intact.
+    /// (Flink's `execution.state-recovery.from-local`.)
+    pub local_copies: Option<PathBuf>,
     /// What a checkpoint promises.
     pub guarantee: Guarantee,
     /// What a checkpoint stores of keyed state.
@@ -90,6 +94,7 @@ impl Default for Settings {
             concurrent_checkpoints: 1,
             tolerable_failures: 0, // as Flink's default
             retained_checkpoints: 1,
+            local_copies: None,
             guarantee: Guarantee::ExactlyOnce,
             snapshots: Snapshots::Incremental,
             barriers: Mode::Aligned,

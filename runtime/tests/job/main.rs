@@ -7,6 +7,7 @@ mod graph;
 mod guarantees;
 mod held;
 mod in_flight;
+mod incremental;
 mod loops;
 mod recovery;
 mod rescale;
