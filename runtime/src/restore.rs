@@ -13,7 +13,7 @@ use bytes::Bytes;
 use cutwater_barrier::CheckpointId;
 use cutwater_keygroups::{Key, KeyGroupRange, MaxParallelism, MaxParallelismOf};
 use cutwater_sink_2pc::Prepared;
-use cutwater_state::{KeyedStates, OperatorStates, Restored};
+use cutwater_state::{Backend, KeyedStates, OperatorStates, Restored};
 use cutwater_storage::{self as storage, InFlight};
 
 use crate::{BoxError, Error, ErrorKind, Result, Settings, function::Subtask, graph::Graph};
@@ -28,6 +28,7 @@ pub(crate) struct RestorePoint {
     in_flight: Mutex<Vec<RestoredInFlight>>,
     tokio: tokio::runtime::Handle,
     allow_dropped_state: bool,
+    backend: Backend,
 }
 
 /// What one channel of an edge held when the checkpoint was taken.
@@ -52,6 +53,7 @@ impl RestorePoint {
             in_flight: Mutex::default(),
             tokio,
             allow_dropped_state: settings.allow_dropped_state,
+            backend: settings.backend.clone(),
         }
     }
 
@@ -151,7 +153,7 @@ impl RestorePoint {
             let read = old.read_by(move |read| tokio.block_on(read));
             Restored::new(old.manifest(), read)
         });
-        KeyedStates::restore(uid, groups, max_parallelism, old)
+        KeyedStates::open(&self.backend, uid, groups, max_parallelism, old)
             .map_err(|error| self.unreadable(uid, error))
     }
 

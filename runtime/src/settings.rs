@@ -1,10 +1,11 @@
 //! How a job is run: parallelism, checkpoints, restarts, and what it is restored from.
 
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 use cutwater_barrier::{CheckpointId, Mode};
 use cutwater_keygroups::MaxParallelism;
 use cutwater_sink_2pc::{JobTimes, check_timeout};
+use cutwater_state::Backend;
 
 use crate::{
     Error, ErrorKind, Observer, Result,
@@ -33,6 +34,10 @@ pub struct Settings {
     pub tolerable_failures: u32,
     /// How many completed checkpoints are kept.
     pub retained_checkpoints: usize,
+    /// A directory on a local disk, of this job alone, for second copies of the state files of the newest
+    /// completed checkpoint. A restart reads a copy instead of the store where it is there and intact.
+    /// (Flink's `execution.state-recovery.from-local`.)
+    pub local_copies: Option<PathBuf>,
     /// What a checkpoint promises.
     pub guarantee: Guarantee,
     /// What a checkpoint stores of keyed state.
@@ -59,6 +64,8 @@ pub struct Settings {
     pub restart: Restart,
     /// What to start from.
     pub restore: Restore,
+    /// Where keyed state is.
+    pub backend: Backend,
     /// Whether the restored checkpoint may hold state that the job no longer has. It is dropped.
     pub allow_dropped_state: bool,
     /// Records in a full batch.
@@ -75,8 +82,8 @@ pub struct Settings {
 }
 
 impl Default for Settings {
-    /// One subtask, a checkpoint a second of which the last is kept, restart as long as it helps,
-    /// restore from the latest.
+    /// One subtask, state in memory, a checkpoint a second of which the last is kept, restart as long as it
+    /// helps, restore from the latest.
     fn default() -> Self {
         Self {
             parallelism: 1,
@@ -87,6 +94,7 @@ impl Default for Settings {
             concurrent_checkpoints: 1,
             tolerable_failures: 0, // as Flink's default
             retained_checkpoints: 1,
+            local_copies: None,
             guarantee: Guarantee::ExactlyOnce,
             snapshots: Snapshots::Incremental,
             barriers: Mode::Aligned,
@@ -94,6 +102,7 @@ impl Default for Settings {
             ignore_in_flight: None,
             restart: Restart::default(),
             restore: Restore::Latest,
+            backend: Backend::memory(),
             allow_dropped_state: false,
             batch_size: 1024,
             channel_capacity: 8,
@@ -198,7 +207,7 @@ pub enum Snapshots {
     /// `execution.checkpointing.incremental`.)
     #[default]
     Incremental,
-    /// Everything each time: checkpoints have no file in common. Less in the store where most of the state
+    /// Everything each time, in a form that every [backend](Settings::backend) can go on from: checkpoints have no file in common. Less in the store where most of the state
     /// changes from one checkpoint to the next.
     Full,
 }

@@ -129,6 +129,7 @@ impl Supervisor {
     ) -> Result<Ended> {
         let mut options = Options::default();
         options.keep = self.settings.retained_checkpoints;
+        options.local_copies.clone_from(&self.settings.local_copies);
         let store = CheckpointStore::open(self.blobs.clone(), options)
             .await
             .map_err(store_error("could not be opened"))?;

@@ -8,13 +8,15 @@ use crate::{
     job::{Exchange, Job},
     layout::Layout,
     record::Record,
-    stored::{ChannelName, Counts, Stored},
+    stored::{ChannelName, Counts, Files, Stored},
 };
 
 /// A task's beginning.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Beginning {
     pub(crate) counts: Counts,
+    /// What holds the counts in the store.
+    pub(crate) files: Files,
     pub(crate) positions: BTreeMap<u8, u16>,
     /// To be processed before anything is read.
     pub(crate) in_flight: VecDeque<(ChannelName, Record)>,
@@ -69,6 +71,10 @@ fn restore(
             let wanted = groups.filter(|(group, _)| read.groups.contains(**group));
             let wanted = wanted.map(|(group, counts)| (*group, counts.clone()));
             all[task].counts.extend(wanted);
+            let files = handle.files.iter();
+            let wanted = files.filter(|(group, _)| read.groups.contains(**group));
+            let wanted = wanted.map(|(group, file)| (*group, file.clone()));
+            all[task].files.extend(wanted);
         }
     }
     let mut turn = 0;

@@ -1,13 +1,16 @@
 //! A task's part of a checkpoint: fixed in the task, written to the store, read back by anybody.
+//!
+//! The state of each key group is a file of its own. One that a confirmed checkpoint has as well is not stored
+//! again but named, as an incremental backend would do.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use cutwater_barrier::{CheckpointId, Generation, Kind, coordinate::Decision};
 use cutwater_keygroups::{Grouping, KeyGroup, KeyGroupSet};
 use cutwater_sink_2pc::Prepared;
 use cutwater_storage::{
-    ChannelState, CheckpointStore, InFlight as InFlightSection, KeyedHandle, Metadata, Operator,
+    ChannelState, CheckpointStore, InFlight as InFlightSection, Metadata, Operator,
     PreparedTransaction, Result, StateFiles, Subtask,
 };
 use serde::{Serialize, de::DeserializeOwned};
@@ -21,6 +24,9 @@ use crate::{
 /// How often each record was seen, by key group.
 pub(crate) type Counts = BTreeMap<KeyGroup, BTreeMap<Id, u16>>;
 
+/// The files of a task's state: for each key group the name and the bytes.
+pub(crate) type Files = BTreeMap<KeyGroup, (String, Bytes)>;
+
 /// A channel across attempts: its edge, and the subtask that sent.
 pub(crate) type ChannelName = (usize, u16);
 
@@ -33,7 +39,9 @@ pub(crate) type InFlight = Vec<(ChannelName, Vec<Record>)>;
 /// What a task fixed at its cut, before anything of it is stored.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Frozen {
-    pub(crate) counts: Counts,
+    pub(crate) files: Files,
+    /// Those of the files that may be named instead of stored.
+    pub(crate) shared: BTreeSet<KeyGroup>,
     /// Of each split it reads, the next record.
     pub(crate) positions: Vec<(u8, u16)>,
     /// Channel state.
@@ -47,6 +55,9 @@ pub(crate) struct Part {
     pub(crate) subtask: Subtask,
     pub(crate) in_flight: Option<ChannelState>,
     pub(crate) prepared: Vec<Prepared>,
+    /// Files that are named again, and files that were to be but are there no more.
+    pub(crate) reused: usize,
+    pub(crate) gone: usize,
 }
 
 /// What identifies an operator in a checkpoint.
@@ -78,17 +89,22 @@ pub(crate) async fn store(
         subtask: Subtask::default(),
         in_flight: None,
         prepared: frozen.prepared,
+        reused: 0,
+        gone: 0,
     };
     part.subtask.source = encode(&frozen.positions);
-    if !frozen.counts.is_empty() {
-        let plain =
-            |(group, counts): (&KeyGroup, &BTreeMap<Id, u16>)| (group.get(), counts.clone());
-        let plain: BTreeMap<u16, BTreeMap<Id, u16>> = frozen.counts.iter().map(plain).collect();
-        let bytes = encode(&plain);
-        let file = files
-            .store(checkpoint, &uid, subtask, "counts", bytes)
-            .await?;
-        let handle = KeyedHandle::new(groups.ranges().to_vec(), Bytes::new(), vec![file]);
+    if !frozen.files.is_empty() {
+        let mut handle = files.handle(checkpoint, &uid, subtask);
+        for (group, (name, bytes)) in frozen.files {
+            let is_shared = frozen.shared.contains(&group);
+            if is_shared && handle.reuse(&name) {
+                part.reused += 1;
+            } else {
+                part.gone += usize::from(is_shared);
+                handle.store(&name, bytes).await?;
+            }
+        }
+        let handle = handle.finish(groups.ranges().iter().copied(), Bytes::new());
         part.subtask.keyed.push(handle);
     }
     let mut in_flight = files.channel_state(checkpoint, &uid, subtask);
@@ -165,6 +181,7 @@ pub(crate) struct StoredOperator {
 pub(crate) struct StoredSubtask {
     pub(crate) finished: bool,
     pub(crate) counts: Counts,
+    pub(crate) files: Files,
     pub(crate) positions: Vec<(u8, u16)>,
 }
 
@@ -222,14 +239,19 @@ async fn read_subtask(store: &CheckpointStore, subtask: &Subtask) -> Result<Stor
         read.positions = decode(&subtask.source);
     }
     for file in subtask.keyed.iter().flat_map(|handle| &handle.files) {
-        let plain: BTreeMap<u16, BTreeMap<Id, u16>> =
-            decode(&store.read(file, 0..file.length).await?);
-        let groups = plain.into_iter();
-        read.counts = groups
-            .map(|(group, counts)| (KeyGroup::new(group), counts))
-            .collect();
+        let bytes = store.read(file, 0..file.length).await?;
+        let (group, counts): (u16, BTreeMap<Id, u16>) = decode(&bytes);
+        let group = KeyGroup::new(group);
+        let twice = read.counts.insert(group, counts);
+        assert_eq!(twice, None, "key group {group} is there twice");
+        read.files.insert(group, (file.name.clone(), bytes));
     }
     Ok(read)
+}
+
+/// The file of a key group.
+pub(crate) fn file(group: KeyGroup, counts: &BTreeMap<Id, u16>) -> Bytes {
+    encode(&(group.get(), counts))
 }
 
 fn encode(value: &impl Serialize) -> Bytes {

@@ -21,6 +21,7 @@ use cutwater_barrier::{
     stats::TaskStats,
 };
 use cutwater_sink_2pc::{Unsettled, Writer};
+use cutwater_state::SharedFiles;
 
 use self::align::Capture;
 pub(crate) use self::align::Notice;
@@ -34,7 +35,7 @@ use crate::{
     record::{Id, Item, Record},
     restore::Beginning,
     stepped::at_once,
-    stored::{ChannelName, Counts, Frozen},
+    stored::{ChannelName, Counts, Files, Frozen, Part},
 };
 
 /// A source without end takes a rest here, so that a run stays small.
@@ -51,6 +52,10 @@ pub(crate) struct Task {
     watched: Watched,
     inputs: Vec<Input>,
     counts: Counts,
+    /// Of each key group that has not changed since, the file that holds its counts.
+    files: Files,
+    /// Which of them a checkpoint may name again.
+    shared: SharedFiles,
     /// The last record seen of each split and key, where order is kept.
     latest: BTreeMap<(u8, u64), u16>,
     positions: BTreeMap<u8, u16>,
@@ -133,6 +138,8 @@ impl Task {
             }
         }
         let machine = Machine::new(&env.job, inputs.iter().map(|input| input.edge));
+        let files = beginning.files.values();
+        let files = files.map(|(name, bytes)| (name, bytes.len() as u64));
         Self {
             number,
             operator: seat.operator,
@@ -140,6 +147,8 @@ impl Task {
             machine,
             inputs,
             counts: beginning.counts,
+            shared: SharedFiles::restored(files),
+            files: beginning.files,
             latest,
             positions: beginning.positions,
             restored: beginning.in_flight,
@@ -152,6 +161,13 @@ impl Task {
             stopped: false,
             finished: beginning.finished,
         }
+    }
+
+    /// Its part of a checkpoint is stored.
+    pub(crate) fn written(&mut self, checkpoint: CheckpointId, part: &Part) {
+        let files = part.subtask.keyed.iter().flat_map(|handle| &handle.files);
+        let files = files.map(|file| (file.name.clone(), file.length));
+        self.shared.written(checkpoint, files);
     }
 
     pub(crate) fn is_finished(&self) -> bool {
@@ -305,6 +321,7 @@ impl Task {
                     is_owner,
                     "{record:?} came to a subtask that does not own its key"
                 );
+                self.files.remove(&record.group());
                 let counts = self.counts.entry(record.group()).or_default();
                 *counts.entry(record.id).or_default() += 1;
                 if at.env.job.is_ordered[self.operator] {

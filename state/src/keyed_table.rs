@@ -1,29 +1,34 @@
-//! What all keyed states have in common: a place, a table, and how both meet keys and snapshots.
+//! What all keyed states have in common: a place, rows, and how both meet keys and snapshots.
 
 use std::{any::Any, fmt};
 
 use cutwater_keygroups::{Key, KeyGroup, KeyHash};
 
 use crate::{
-    Data, Keyed, Result,
+    Data, Keyed, Lifetime, Result, Timestamp,
+    encoded::{Cache, FrozenRows},
+    expiry::{Expiry, Left},
     format::Kind,
     images::writer::ImageWriter,
     key::Address,
     place::Place,
     restore::Unreadable,
     schema::{self, Read, Reading},
-    snapshot::{self, Frozen, Writer},
+    snapshot::{self, Frozen, FrozenBlocks, Writer},
     table::{self, BlockId, Table},
 };
 
 /// A state in the registry, its kind erased.
-pub(crate) trait KeyedState: Any + Send {
+pub(crate) trait KeyedState<K>: Any + Send {
     /// Where its entries are.
-    fn table(&mut self) -> &mut dyn AnyTable;
+    fn table(&mut self) -> &mut dyn AnyTable<K>;
+
+    /// Which time it is, for elements that expire.
+    fn set_time(&mut self, now: Timestamp);
 }
 
 /// A kind of state with its types: what it is declared with.
-pub(crate) trait TypedState: KeyedState {
+pub(crate) trait TypedState<K>: KeyedState<K> {
     const KIND: Kind;
 
     /// What the schema is about: the value, or each element.
@@ -31,40 +36,84 @@ pub(crate) trait TypedState: KeyedState {
 
     type Namespace: Key;
 
+    type Lifetime: Lifetime;
+
     /// How elements are read that are loaded from now on.
     fn read_as(&mut self, reading: Reading<Self::Element>);
 
     /// All that is to be loaded has been.
-    fn loaded(&mut self) {}
+    fn loaded(&mut self) -> Result<()> {
+        Ok(())
+    }
 }
 
-/// A [`KeyedTable`], its types erased.
-pub(crate) trait AnyTable {
-    /// Fixes a view of the state as of now; or of what has changed since the freeze whose epoch was `base`.
-    fn freeze(&mut self, base: Option<u64>) -> Box<dyn Frozen>;
+/// A [`KeyedTable`], its types erased but for the key.
+pub(crate) trait AnyTable<K> {
+    /// Fixes a view of the state as of now; or, in memory, of what has changed since the freeze whose epoch
+    /// was `base`.
+    fn freeze(&mut self, base: Option<u64>) -> View;
 
-    /// Brings what accesses to these hashes would read into the cache.
+    /// Brings what accesses to these hashes would read into the processor's cache.
     fn prefetch(&mut self, hashes: &[KeyHash]);
+
+    /// Brings the rows of these keys into memory, if they are elsewhere.
+    fn announce(&mut self, keys: &[Keyed<'_, K>]) -> Result<()>;
 
     /// Takes one entry of `group` from the front of `bytes`, as [`Frozen::write`] wrote it.
     fn load(&mut self, group: KeyGroup, bytes: &mut &[u8]) -> Result<(), Unreadable>;
 }
 
+/// A view of a state as of one moment.
+pub(crate) enum View {
+    /// Of its entries.
+    Typed(Box<dyn FrozenBlocks>),
+    /// Of the rows that are in memory, of which the others are in a byte backend.
+    Rows(Box<dyn FrozenRows>),
+}
+
 /// A table that knows its place: for each key, and namespace if the state has such, an `S`.
 pub(crate) struct KeyedTable<K, S, N = ()> {
     place: Place,
-    table: Table<Address<K, N>, S>,
+    road: Road<Address<K, N>, S>,
     /// Reads what was stored, if it was stored as something else.
     read: Option<Box<Read<S>>>,
+    expiry: Option<Expiry<S>>,
+}
+
+/// Where the entries are.
+enum Road<A, S> {
+    Memory(Table<A, S>),
+    Encoded(Cache<A, S>),
 }
 
 impl<K: Key, S: Data, N: Key> KeyedTable<K, S, N> {
+    /// A table whose entries stay.
     pub(crate) fn new(place: Place) -> Self {
-        let table = Table::new(place.count());
+        Self::expiring(place, None)
+    }
+
+    pub(crate) fn expiring(place: Place, expiry: Option<Expiry<S>>) -> Self {
+        let road = match place.store() {
+            None => Road::Memory(Table::new(place.count())),
+            Some(store) => Road::Encoded(Cache::new(place.clone(), store)),
+        };
         Self {
             place,
-            table,
+            road,
             read: None,
+            expiry,
+        }
+    }
+
+    /// Which time it is, if entries expire. Those that did are removed bit by bit, in memory at least: in a
+    /// byte backend, when they are written to.
+    pub(crate) fn set_time(&mut self, now: Timestamp) {
+        let Some(expiry) = &mut self.expiry else {
+            return;
+        };
+        expiry.set_time(now);
+        if let Road::Memory(table) = &mut self.road {
+            expiry.sweep(table);
         }
     }
 
@@ -74,15 +123,21 @@ impl<K: Key, S: Data, N: Key> KeyedTable<K, S, N> {
     }
 
     #[inline]
-    pub(crate) fn get(&self, keyed: &Keyed<'_, K, N>) -> Result<Option<&S>> {
-        let group = self.place.locate(keyed)?;
-        Ok(self.table.get(group, keyed.address_hash(), keyed))
+    pub(crate) fn get(&mut self, keyed: &Keyed<'_, K, N>) -> Result<Option<&S>> {
+        let (group, hash) = (self.place.locate(keyed)?, keyed.address_hash());
+        match &mut self.road {
+            Road::Memory(table) => Ok(table.get(group, hash, keyed)),
+            Road::Encoded(cache) => cache.get(group, hash, keyed),
+        }
     }
 
     #[inline]
     pub(crate) fn get_mut(&mut self, keyed: &Keyed<'_, K, N>) -> Result<Option<&mut S>> {
-        let group = self.place.locate(keyed)?;
-        Ok(self.table.get_mut(group, keyed.address_hash(), keyed))
+        let (group, hash) = (self.place.locate(keyed)?, keyed.address_hash());
+        match &mut self.road {
+            Road::Memory(table) => Ok(table.get_mut(group, hash, keyed)),
+            Road::Encoded(cache) => cache.get_mut(group, hash, keyed),
+        }
     }
 
     #[inline]
@@ -91,10 +146,11 @@ impl<K: Key, S: Data, N: Key> KeyedTable<K, S, N> {
         keyed: &Keyed<'_, K, N>,
         default: impl FnOnce() -> S,
     ) -> Result<&mut S> {
-        let group = self.place.locate(keyed)?;
-        Ok(self
-            .table
-            .or_insert_with(group, keyed.address_hash(), keyed, default))
+        let (group, hash) = (self.place.locate(keyed)?, keyed.address_hash());
+        match &mut self.road {
+            Road::Memory(table) => Ok(table.or_insert_with(group, hash, keyed, default)),
+            Road::Encoded(cache) => cache.or_insert_with(group, hash, keyed, default),
+        }
     }
 
     #[inline]
@@ -103,21 +159,64 @@ impl<K: Key, S: Data, N: Key> KeyedTable<K, S, N> {
         keyed: &Keyed<'_, K, N>,
         f: impl FnOnce(&mut Option<S>) -> R,
     ) -> Result<R> {
-        let group = self.place.locate(keyed)?;
-        Ok(self.table.update(group, keyed.address_hash(), keyed, f))
+        let (group, hash) = (self.place.locate(keyed)?, keyed.address_hash());
+        match &mut self.road {
+            Road::Memory(table) => Ok(table.update(group, hash, keyed, f)),
+            Road::Encoded(cache) => cache.update(group, hash, keyed, f),
+        }
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&K, &N, &S)> {
-        let entries = self.table.iter();
-        entries.map(|(address, stored)| (&address.key, &address.namespace, stored))
+    /// Sets or removes an entry, whatever there was: on the way to a byte backend cheaper than an update.
+    #[inline]
+    pub(crate) fn set(&mut self, keyed: &Keyed<'_, K, N>, stored: Option<S>) -> Result<()> {
+        let (group, hash) = (self.place.locate(keyed)?, keyed.address_hash());
+        match &mut self.road {
+            Road::Memory(table) => {
+                table.update(group, hash, keyed, |slot| *slot = stored);
+                Ok(())
+            }
+            Road::Encoded(cache) => cache.set(group, hash, keyed, stored),
+        }
     }
 
-    /// The namespaces of a key: found by a look at all entries of its group.
-    pub(crate) fn namespaces(&self, keyed: Keyed<'_, K>) -> Result<impl Iterator<Item = &N>> {
+    /// Calls `f` with each entry, once, in no particular order.
+    pub(crate) fn for_each(&mut self, mut f: impl FnMut(&K, &N, &S)) -> Result<()> {
+        let mut f =
+            |address: &Address<K, N>, stored: &S| f(&address.key, &address.namespace, stored);
+        match &self.road {
+            Road::Memory(table) => table
+                .iter()
+                .for_each(|(address, stored)| f(address, stored)),
+            Road::Encoded(cache) => cache.for_each(f)?,
+        }
+        Ok(())
+    }
+
+    /// The namespaces of a key whose entries count: in memory found by a look at all entries of its group.
+    pub(crate) fn namespaces(
+        &mut self,
+        keyed: Keyed<'_, K>,
+        counts: impl Fn(&S) -> bool,
+    ) -> Result<Vec<N>> {
         let group = self.place.locate(&keyed)?;
-        let entries = self.table.iter_group(group);
-        let of_key = entries.filter(move |(address, _)| address.key == *keyed.key());
-        Ok(of_key.map(|(address, _)| &address.namespace))
+        let mut found = Vec::new();
+        let mut f = |address: &Address<K, N>, stored: &S| {
+            if address.key == *keyed.key() && counts(stored) {
+                found.push(address.namespace.clone());
+            }
+        };
+        match &self.road {
+            Road::Memory(table) => {
+                let entries = table.iter_group(group);
+                entries.for_each(|(address, stored)| f(address, stored));
+            }
+            Road::Encoded(cache) => {
+                let mut prefix = Vec::new();
+                keyed.key().encode(&mut prefix);
+                cache.for_each_from(group, &prefix, f)?;
+            }
+        }
+        Ok(found)
     }
 }
 
@@ -144,25 +243,46 @@ impl<K: Key, S: Data, N: Key> KeyedTable<K, S, N> {
     }
 }
 
-impl<K: Key, S: Data, N: Key> AnyTable for KeyedTable<K, S, N> {
-    fn freeze(&mut self, base: Option<u64>) -> Box<dyn Frozen> {
-        Box::new(FrozenEntries {
-            first_group: self.place.groups().start(),
-            table: self.table.freeze(base),
-        })
+impl<K: Key, S: Data, N: Key> AnyTable<K> for KeyedTable<K, S, N> {
+    fn freeze(&mut self, base: Option<u64>) -> View {
+        match &mut self.road {
+            Road::Memory(table) => View::Typed(Box::new(FrozenEntries {
+                first_group: self.place.groups().start(),
+                table: table.freeze(base),
+                expiry: self
+                    .expiry
+                    .as_ref()
+                    .map(|expiry| -> Box<Prune<S>> { Box::new(expiry.as_of_now()) }),
+            })),
+            Road::Encoded(cache) => View::Rows(cache.freeze()),
+        }
     }
 
     fn prefetch(&mut self, hashes: &[KeyHash]) {
         if size_of::<N>() > 0 {
             return; // hashes of keys do not tell where an entry of key and namespace is
         }
-        let Self { place, table, .. } = self;
-        let groups = place.groups();
-        table.prefetch(hashes, |hash| {
-            let group = place.group(K::GROUPING, hash);
-            let owned = groups.contains(group);
-            owned.then(|| usize::from(group.get() - groups.start()))
-        });
+        let place = &self.place;
+        match &mut self.road {
+            Road::Memory(table) => table.prefetch(hashes, |hash| place.number(K::GROUPING, hash)),
+            Road::Encoded(cache) => cache.prefetch(hashes),
+        }
+    }
+
+    fn announce(&mut self, keys: &[Keyed<'_, K>]) -> Result<()> {
+        // A type without size has one value, which has no bytes.
+        let Ok(none) = N::decode(&mut &[][..]) else {
+            return Ok(()); // nobody knows in which namespaces the keys will be
+        };
+        let Road::Encoded(cache) = &mut self.road else {
+            return Ok(());
+        };
+        let keys: Vec<_> = keys.iter().map(|keyed| keyed.at(none.clone())).collect();
+        let keys: Vec<_> = keys
+            .iter()
+            .map(|keyed| (keyed.address_hash(), keyed))
+            .collect();
+        cache.announce(&keys)
     }
 
     fn load(&mut self, group: KeyGroup, bytes: &mut &[u8]) -> Result<(), Unreadable> {
@@ -174,8 +294,14 @@ impl<K: Key, S: Data, N: Key> AnyTable for KeyedTable<K, S, N> {
         let read = self.read.as_deref().unwrap_or(&schema::take);
         let stored = read(bytes).map_err(Unreadable::Value)?;
         let number = usize::from(group.get() - self.place.groups().start());
-        self.table
-            .update(number, hash, &address, |slot| *slot = Some(stored));
+        match &mut self.road {
+            Road::Memory(table) => {
+                table.update(number, hash, &address, |slot| *slot = Some(stored));
+            }
+            Road::Encoded(cache) => cache
+                .set(number, hash, &address, Some(stored))
+                .map_err(Unreadable::NotKept)?,
+        }
         Ok(())
     }
 }
@@ -186,20 +312,31 @@ impl<K, S, N> fmt::Debug for KeyedTable<K, S, N> {
     }
 }
 
-struct FrozenEntries<K, S> {
+/// What is left of an entry.
+type Prune<S> = dyn Fn(&S) -> Left<S> + Send;
+
+struct FrozenEntries<A, S> {
     first_group: u16,
-    table: table::Frozen<K, S>,
+    table: table::Frozen<A, S>,
+    /// None if all entries stay.
+    expiry: Option<Box<Prune<S>>>,
 }
 
-impl<K: Key, S: Data> Frozen for FrozenEntries<K, S> {
+impl<A: Key, S: Data> Frozen for FrozenEntries<A, S> {
+    fn write(self: Box<Self>, out: &mut Writer<'_>) -> Result<()> {
+        let Self {
+            first_group,
+            table,
+            expiry,
+        } = *self;
+        let encode = encoder(expiry);
+        table.drain(|number, entries| out.entries(first_group + number, entries, &encode))
+    }
+}
+
+impl<A: Key, S: Data> FrozenBlocks for FrozenEntries<A, S> {
     fn epoch(&self) -> u64 {
         self.table.epoch()
-    }
-
-    fn write(self: Box<Self>, out: &mut Writer<'_>) -> Result<()> {
-        let first = self.first_group;
-        self.table
-            .drain(|number, entries| out.entries(first + number, entries, append_entry))
     }
 
     fn wanted(&self) -> Vec<BlockId> {
@@ -211,17 +348,31 @@ impl<K: Key, S: Data> Frozen for FrozenEntries<K, S> {
         blocks: Vec<BlockId>,
         out: &mut ImageWriter<'_>,
     ) -> Result<()> {
-        let first = self.first_group;
-        self.table.drain_blocks(blocks, |block, entries| {
-            out.image(block, first + block.group, entries, append_entry)
+        let Self {
+            first_group,
+            table,
+            expiry,
+        } = *self;
+        let encode = encoder(expiry);
+        table.drain_blocks(blocks, |block, entries| {
+            out.image(block, first_group + block.group, entries, &encode)
         })
     }
 }
 
-fn append_entry<K: Key, S: Data>(
-    (key, stored): &(K, S),
-    bytes: &mut Vec<u8>,
-) -> Result<(), postcard::Error> {
-    key.encode(bytes);
-    snapshot::append(stored, bytes)
+/// What writes an entry, or what is left of it, and says whether anything is.
+fn encoder<A: Key, S: Data>(
+    expiry: Option<Box<Prune<S>>>,
+) -> impl Fn(&(A, S), &mut Vec<u8>) -> Result<bool, postcard::Error> {
+    move |(address, stored), bytes| {
+        let left = expiry.as_ref().map_or(Left::All, |left| left(stored));
+        let stored = match &left {
+            Left::All => stored,
+            Left::Some(some) => some,
+            Left::Nothing => return Ok(false),
+        };
+        address.encode(bytes);
+        snapshot::append(stored, bytes)?;
+        Ok(true)
+    }
 }

@@ -33,7 +33,7 @@
 //!     let mut states = KeyedStates::<String>::restore("balances", groups, max, [old])?;
 //!     let balance = states.value::<i64>("balance")?;
 //!     assert!(states.undeclared().is_empty());
-//!     found.extend(states[balance].iter().map(|(key, value)| (key.clone(), *value)));
+//!     states[balance].for_each(|key, value| found.push((key.clone(), *value)))?;
 //! }
 //! assert_eq!(found, [(alice, 900)]);
 //! # Ok::<(), cutwater_state::Error>(())
@@ -54,16 +54,26 @@
 //! States of many megabytes gain from huge pages, by up to a quarter of the time of an update at a million keys. Which
 //! allocator asks for them is the program's choice; glibc's does with `GLIBC_TUNABLES=glibc.malloc.hugetlb=1`.
 //!
+//! # Backends
+//!
+//! States are in memory, or in a byte backend with the rows in use in memory ([`Backend`],
+//! [`KeyedStates::open`]). There an access may have to read a row, and so any access may fail with
+//! [`ErrorKind::Io`] or [`ErrorKind::Corrupt`]; [`KeyedStates::announce`] reads those of a batch at once. A list or a map is one row.
+//! A row in memory takes some 20 bytes more than an entry in memory state.
+//!
 //! # Panics in closures
 //!
 //! If a closure given to an `update` panics, what it has left in the slot stays, and the states remain usable.
 #![warn(clippy::cast_possible_truncation, clippy::unwrap_used)] // here, not in [workspace.lints]: tests may
 
 mod aggregating;
+mod backend;
 mod data;
 mod declare;
 mod descriptor;
+mod encoded;
 mod error;
+mod expiry;
 mod format;
 mod handle;
 mod images;
@@ -77,8 +87,11 @@ mod operator;
 mod place;
 mod reducing;
 mod restore;
+#[cfg(feature = "rocksdb")]
+pub mod rocksdb;
 mod schema;
 mod shared_files;
+mod single;
 mod snapshot;
 mod states;
 mod store;
@@ -87,12 +100,15 @@ mod table;
 pub mod testkit;
 mod timers;
 mod timestamp;
+mod ttl;
 mod value;
 
 pub use aggregating::{Aggregate, AggregatingState};
+pub use backend::Backend;
 pub use data::Data;
 pub use declare::Declare;
 pub use descriptor::Descriptor;
+pub use encoded::{ByteBackend, EachRow, Ingest, OldRows, Rows, RowsCheckpoint, RowsFile};
 pub use error::{BoxError, Error, ErrorKind, Result};
 pub use handle::Handle;
 pub use key::Keyed;
@@ -108,4 +124,5 @@ pub use states::KeyedStates;
 pub use store::{Content, NewFile, Store};
 pub use timers::{Timer, Timers};
 pub use timestamp::Timestamp;
+pub use ttl::{Expiring, Forever, Lifetime, Ttl};
 pub use value::ValueState;

@@ -4,7 +4,10 @@ use std::{fmt, sync::Arc};
 
 use cutwater_keygroups::{Grouping, Key, KeyGroup, KeyGroupRange, KeyHash, MaxParallelism};
 
-use crate::{Error, ErrorKind, Keyed, Result};
+use crate::{
+    Error, ErrorKind, Keyed, Result,
+    encoded::{RowStore, StateId},
+};
 
 /// One operator subtask's share of the keys.
 #[derive(Clone, Debug)]
@@ -12,6 +15,8 @@ pub(crate) struct Scope {
     pub(crate) uid: Arc<str>,
     pub(crate) groups: KeyGroupRange,
     pub(crate) max_parallelism: MaxParallelism,
+    /// Where the rows are that are not in memory.
+    pub(crate) store: Option<Arc<RowStore>>,
 }
 
 /// A scope, and the state in it.
@@ -19,14 +24,29 @@ pub(crate) struct Scope {
 pub(crate) struct Place {
     scope: Scope,
     state: Arc<str>,
+    id: StateId,
 }
 
 impl Place {
-    pub(crate) fn new(scope: Scope, state: &str) -> Self {
+    pub(crate) fn new(scope: Scope, state: &str, id: StateId) -> Self {
         Self {
             scope,
             state: state.into(),
+            id,
         }
+    }
+
+    pub(crate) fn with_id(self, id: StateId) -> Self {
+        Self { id, ..self }
+    }
+
+    /// What stands for the state in the keys of its rows.
+    pub(crate) fn id(&self) -> StateId {
+        self.id
+    }
+
+    pub(crate) fn store(&self) -> Option<&Arc<RowStore>> {
+        self.scope.store.as_ref()
     }
 
     pub(crate) fn groups(&self) -> KeyGroupRange {
@@ -38,6 +58,20 @@ impl Place {
         self.scope.groups.len()
     }
 
+    /// The owned group with this number.
+    pub(crate) fn group_at(&self, number: usize) -> u16 {
+        let number = u16::try_from(number).expect("groups are numbered in 16 bits");
+        self.scope.groups.start() + number
+    }
+
+    /// The number of a hash's group among the owned ones, or `None` if it is not owned.
+    #[inline]
+    pub(crate) fn number(&self, grouping: Grouping, hash: KeyHash) -> Option<usize> {
+        let group = self.group(grouping, hash);
+        let owned = self.scope.groups.contains(group);
+        owned.then(|| usize::from(group.get() - self.scope.groups.start()))
+    }
+
     #[inline]
     pub(crate) fn group(&self, grouping: Grouping, hash: KeyHash) -> KeyGroup {
         grouping.group(hash, self.scope.max_parallelism)
@@ -46,16 +80,13 @@ impl Place {
     /// The number of a key's group among the owned ones, from zero.
     #[inline]
     pub(crate) fn locate<K: Key, N>(&self, keyed: &Keyed<'_, K, N>) -> Result<usize> {
-        let group = self.group(K::GROUPING, keyed.hash());
-        if self.scope.groups.contains(group) {
-            Ok(usize::from(group.get() - self.scope.groups.start()))
-        } else {
-            Err(self.wrong_group(keyed, group))
-        }
+        self.number(K::GROUPING, keyed.hash())
+            .ok_or_else(|| self.wrong_group(keyed))
     }
 
     #[cold]
-    fn wrong_group<K: Key, N>(&self, keyed: &Keyed<'_, K, N>, group: KeyGroup) -> Error {
+    fn wrong_group<K: Key, N>(&self, keyed: &Keyed<'_, K, N>) -> Error {
+        let group = self.group(K::GROUPING, keyed.hash());
         let (start, end) = (self.scope.groups.start(), self.scope.groups.end());
         let message = format!(
             "{self}: key {:?} is of key group {group}, and this subtask owns {start}..{end}; its hash \
@@ -63,6 +94,11 @@ impl Place {
             keyed.key(),
         );
         Error::new(ErrorKind::WrongGroup, message)
+    }
+
+    pub(crate) fn not_serialisable(&self, error: postcard::Error) -> Error {
+        let message = format!("{self}: a value refuses to be serialised");
+        Error::new(ErrorKind::Invalid, message).with_source(error)
     }
 
     pub(crate) fn corrupt(&self, object: &str, reason: &str) -> Error {

@@ -69,6 +69,16 @@ impl Restored {
     }
 }
 
+impl Restored {
+    pub(crate) fn manifest(&self) -> &[u8] {
+        &self.manifest
+    }
+
+    pub(crate) fn files(&self) -> Arc<dyn ReadFiles> {
+        Arc::clone(&self.files)
+    }
+}
+
 impl fmt::Debug for Restored {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Restored").finish_non_exhaustive()
@@ -91,7 +101,7 @@ impl Old {
         let Restored { manifest, files } = restored;
         let what = format!("operator `{}`: a snapshot's manifest", expected.uid);
         let mut manifest = format::manifest(&manifest, &what)?;
-        expected.check(&manifest)?;
+        expected.check(&Identity::of(&manifest))?;
         if !overlap(manifest.groups, (groups.start(), groups.end())) {
             return Ok(None);
         }
@@ -101,8 +111,8 @@ impl Old {
         Ok(Some(Self { manifest, files }))
     }
 
-    pub(crate) fn overlaps(&self, other: &Self) -> bool {
-        overlap(self.manifest.groups, other.manifest.groups)
+    pub(crate) fn groups(&self) -> KeyGroupRange {
+        KeyGroupRange::new(self.manifest.groups.0, self.manifest.groups.1)
     }
 
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
@@ -115,11 +125,11 @@ impl Old {
     }
 
     /// Loads the sections of `found` that lie in the groups of `place` into `state`.
-    pub(crate) fn load(
+    pub(crate) fn load<K>(
         &self,
         place: &Place,
         found: &State,
-        state: &mut dyn AnyTable,
+        state: &mut dyn AnyTable<K>,
     ) -> Result<()> {
         let owned = |section: &&Section| place.groups().contains(KeyGroup::new(section.group));
         let needed: Vec<&Section> = found.sections.iter().filter(owned).collect();
@@ -130,7 +140,12 @@ impl Old {
         Ok(())
     }
 
-    fn load_run(&self, place: &Place, run: &[&Section], state: &mut dyn AnyTable) -> Result<()> {
+    fn load_run<K>(
+        &self,
+        place: &Place,
+        run: &[&Section],
+        state: &mut dyn AnyTable<K>,
+    ) -> Result<()> {
         let (first, last) = (run[0], run[run.len() - 1]);
         let file = self.manifest.files.get(first.file as usize);
         let file = &file
@@ -176,6 +191,7 @@ impl Old {
                     "{place}: the keys in `{file}` are of type `{stored}`, not of the one given now"
                 ),
             ),
+            Unreadable::NotKept(error) => error,
             Unreadable::Value(e) => place
                 .corrupt(
                     file,
@@ -196,6 +212,8 @@ pub(crate) enum Unreadable {
     /// The key does not decode, or its hash is not of the group it stands in.
     Key,
     Value(postcard::Error),
+    /// It was read, and then could not be kept.
+    NotKept(Error),
 }
 
 /// What an operator's snapshots must agree with.
@@ -208,7 +226,7 @@ pub(crate) struct Expected<'a> {
 }
 
 impl Expected<'_> {
-    fn check(&self, found: &Manifest) -> Result<()> {
+    pub(crate) fn check(&self, found: &Identity<'_>) -> Result<()> {
         let uid = self.uid;
         let differs = |what: &str, found: &dyn fmt::Display, now: &dyn fmt::Display| {
             let message = format!(
@@ -234,6 +252,25 @@ impl Expected<'_> {
             return differs("keys encoded as", &found.key, &self.key);
         }
         Ok(())
+    }
+}
+
+/// Whose states a snapshot is of.
+pub(crate) struct Identity<'a> {
+    pub(crate) uid: &'a str,
+    pub(crate) max_parallelism: u16,
+    pub(crate) grouping: &'a str,
+    pub(crate) key: &'a str,
+}
+
+impl<'a> Identity<'a> {
+    fn of(manifest: &'a Manifest) -> Self {
+        Self {
+            uid: &manifest.uid,
+            max_parallelism: manifest.max_parallelism,
+            grouping: &manifest.grouping,
+            key: &manifest.key,
+        }
     }
 }
 

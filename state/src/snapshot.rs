@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use crate::{
     BoxError, Error, ErrorKind, NewFile, Result, Store,
+    encoded::RowsTask,
     format::{self, File, MAGIC, Manifest, Section},
     images::{Images, writer::ImageWriter},
     lineage::Lineage,
@@ -25,18 +26,29 @@ pub(crate) const FILE_BYTES: usize = 4 << 20;
 ///
 /// It may be run on any thread, at any later time, several of them at once; what the task does in
 /// the meantime is not visible here. Dropping it cancels the snapshot and costs nothing else.
-pub struct SnapshotTask {
+pub struct SnapshotTask(pub(crate) Work);
+
+/// What is frozen.
+pub(crate) enum Work {
+    /// Entries.
+    Typed(TypedTask),
+    /// What a byte backend does not have yet.
+    Rows(RowsTask),
+}
+
+/// A frozen view of entries.
+pub(crate) struct TypedTask {
     pub(crate) manifest: Manifest,
-    pub(crate) states: Vec<Box<dyn Frozen>>,
     pub(crate) form: Form,
 }
 
 /// What a snapshot is written as.
 pub(crate) enum Form {
     /// Sections by state and key group.
-    Canonical,
+    Canonical(Vec<Box<dyn Frozen>>),
     /// Images of the blocks that have changed since the base.
     Images {
+        states: Vec<Box<dyn FrozenBlocks>>,
         base: Option<Arc<Images>>,
         history: History,
     },
@@ -54,11 +66,14 @@ impl History {
 
 /// The frozen entries of one state.
 pub(crate) trait Frozen: Send {
-    /// The epoch of the table that ended with this.
-    fn epoch(&self) -> u64;
-
     /// Writes all entries, by rising key group.
     fn write(self: Box<Self>, out: &mut Writer<'_>) -> Result<()>;
+}
+
+/// The frozen blocks of one state in memory.
+pub(crate) trait FrozenBlocks: Frozen {
+    /// The epoch of the table that ended with this.
+    fn epoch(&self) -> u64;
 
     /// The blocks that have changed since the base.
     fn wanted(&self) -> Vec<BlockId>;
@@ -98,12 +113,25 @@ impl SnapshotTask {
     /// [`Outdated`](ErrorKind::Outdated) if a file that was to be reused is not there any more.
     /// [`Invalid`](ErrorKind::Invalid) if a value refuses to be serialised.
     pub fn run(self, store: &mut dyn Store) -> Result<Snapshot> {
+        match self.0 {
+            Work::Typed(task) => task.run(store),
+            Work::Rows(task) => task.run(store),
+        }
+    }
+}
+
+impl TypedTask {
+    fn run(self, store: &mut dyn Store) -> Result<Snapshot> {
         match self.form {
-            Form::Canonical => self.run_canonical(store),
-            Form::Images { base, history } => {
+            Form::Canonical(states) => run_canonical(self.manifest, states, store),
+            Form::Images {
+                states,
+                base,
+                history,
+            } => {
                 let checkpoint = CheckpointId::new(self.manifest.checkpoint);
                 let base = base.map_or_else(Images::default, |base| (*base).clone());
-                let written = ImageWriter::new(self.manifest, base, store).run(self.states);
+                let written = ImageWriter::new(self.manifest, base, store).run(states);
                 if written
                     .as_ref()
                     .is_err_and(|e| e.kind() == ErrorKind::Outdated)
@@ -116,24 +144,30 @@ impl SnapshotTask {
             }
         }
     }
+}
 
-    fn run_canonical(self, store: &mut dyn Store) -> Result<Snapshot> {
-        let mut writer = Writer::new(self.manifest, store);
-        for (number, state) in self.states.into_iter().enumerate() {
-            writer.state = number;
-            state.write(&mut writer)?;
-            writer.finish_section();
-        }
-        writer.finish()
+fn run_canonical(
+    manifest: Manifest,
+    states: Vec<Box<dyn Frozen>>,
+    store: &mut dyn Store,
+) -> Result<Snapshot> {
+    let mut writer = Writer::new(manifest, store);
+    for (number, state) in states.into_iter().enumerate() {
+        writer.state = number;
+        state.write(&mut writer)?;
+        writer.finish_section();
     }
+    writer.finish()
 }
 
 impl fmt::Debug for SnapshotTask {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names = self.manifest.states.iter().map(|state| &state.name);
+        let checkpoint = match &self.0 {
+            Work::Typed(task) => task.manifest.checkpoint,
+            Work::Rows(task) => task.manifest.checkpoint,
+        };
         f.debug_struct("SnapshotTask")
-            .field("checkpoint", &self.manifest.checkpoint)
-            .field("states", &names.collect::<Vec<_>>())
+            .field("checkpoint", &checkpoint)
             .finish_non_exhaustive()
     }
 }
@@ -161,21 +195,21 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Appends entries: of each, what `encode` writes.
+    /// Appends entries: of each, what `encode` writes, unless it says that there is nothing to write.
     pub(crate) fn entries<E>(
         &mut self,
         group: u16,
         entries: &[E],
-        mut encode: impl FnMut(&E, &mut Vec<u8>) -> Result<(), postcard::Error>,
+        mut encode: impl FnMut(&E, &mut Vec<u8>) -> Result<bool, postcard::Error>,
     ) -> Result<()> {
         let mut written = 0;
         for entry in entries {
             if written == 0 {
                 self.start_section(group);
             }
-            encode(entry, &mut self.bytes)
+            let is_written = encode(entry, &mut self.bytes)
                 .map_err(|e| not_serialisable(&self.manifest, self.state, e))?;
-            written += 1;
+            written += u64::from(is_written);
             if self.bytes.len() >= FILE_BYTES {
                 self.add_to_section(mem::take(&mut written));
                 self.finish_file()?;

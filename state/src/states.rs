@@ -1,25 +1,30 @@
 //! The registry: all keyed states of one operator subtask, declared by name.
 
+mod snapshots;
+
 use std::{
-    any::{self, Any},
+    any::Any,
     fmt,
     marker::PhantomData,
     ops::{Index, IndexMut},
+    sync::Arc,
 };
 
-use cutwater_barrier::CheckpointId;
 use cutwater_keygroups::{Key, KeyGroupRange, KeyHash, MaxParallelism};
 
 use crate::{
-    Aggregate, AggregatingState, Data, Declare, Descriptor, Error, ErrorKind, Handle, Keyed,
-    ListState, MapState, Reduce, ReducingState, Restored, Result, SnapshotTask, Timers, ValueState,
-    format::{Manifest, Shape, State},
+    Aggregate, AggregatingState, Backend, Data, Declare, Descriptor, Error, ErrorKind, Expiring,
+    Handle, Keyed, ListState, MapState, Reduce, ReducingState, Restored, Result, SharedFiles,
+    Timers, Timestamp, Ttl, ValueState,
+    encoded::{self, OldStates, RowStore, StateId, backend_failed, is_of_rows},
+    format::Shape,
     keyed_table::{KeyedState, TypedState},
     names::Names,
     place::{Place, Scope},
     restore::{Expected, Old},
-    schema,
-    snapshot::{Form, History},
+    schema::{self, Reading},
+    snapshot::History,
+    ttl::lived::Lived,
 };
 
 /// The keyed states of one operator subtask. `Send`, owned by the task, without locks.
@@ -43,45 +48,72 @@ use crate::{
 /// ```
 pub struct KeyedStates<K> {
     scope: Scope,
-    states: Vec<Declared>,
+    states: Vec<Declared<K>>,
     /// Snapshots to restore from. Read when a state is declared.
     old: Vec<Old>,
+    /// States whose rows the store was opened with.
+    old_rows: OldStates,
+    /// The name of the backend.
+    backend: &'static str,
+    /// As far as it was told.
+    now: Option<Timestamp>,
     /// What later snapshots may build on.
     history: History,
     key: PhantomData<fn() -> K>,
 }
 
-struct Declared {
+struct Declared<K> {
+    place: Place,
     names: Names,
     shape: Shape,
-    state: Box<dyn KeyedState>,
+    state: Box<dyn KeyedState<K>>,
 }
 
 impl<K: Key> KeyedStates<K> {
-    /// No states yet, for the key groups `groups` out of `max_parallelism`, of the operator `uid`.
+    /// No states yet, in memory, for the key groups `groups` out of `max_parallelism`, of the operator `uid`.
     pub fn new(uid: &str, groups: KeyGroupRange, max_parallelism: MaxParallelism) -> Self {
         Self {
             scope: Scope {
                 uid: uid.into(),
                 groups,
                 max_parallelism,
+                store: None,
             },
             states: Vec::new(),
             old: Vec::new(),
+            old_rows: OldStates::default(),
+            backend: Backend::memory().name(),
+            now: None,
             history: History::default(),
             key: PhantomData,
         }
     }
 
-    /// As [`new`](Self::new), with states to come from the snapshots `old` as they are declared.
+    /// As [`open`](Self::open) in memory.
+    #[expect(clippy::missing_errors_doc, reason = "as for `open`")]
+    pub fn restore(
+        uid: &str,
+        groups: KeyGroupRange,
+        max_parallelism: MaxParallelism,
+        old: impl IntoIterator<Item = Restored>,
+    ) -> Result<Self> {
+        Self::open(&Backend::memory(), uid, groups, max_parallelism, old)
+    }
+
+    /// As [`new`](Self::new), in `backend`, with states to come from the snapshots `old` as they are
+    /// declared.
     ///
     /// `old` are those of all old subtasks whose key groups overlap `groups`; others are passed over.
+    /// A byte backend takes its own snapshots and canonical ones, memory only the latter, of which all
+    /// of its own are.
     ///
     /// # Errors
     ///
     /// [`Corrupt`](ErrorKind::Corrupt) manifests; [`Incompatible`](ErrorKind::Incompatible) if they are
-    /// of another operator uid, max parallelism or key grouping, or if two of them hold the same key group.
-    pub fn restore(
+    /// of another operator uid, max parallelism, key grouping or backend, or if two of them hold the same
+    /// key group. [`Io`](ErrorKind::Io) if the backend cannot be opened.
+    pub fn open(
+        backend: &Backend,
         uid: &str,
         groups: KeyGroupRange,
         max_parallelism: MaxParallelism,
@@ -94,17 +126,44 @@ impl<K: Key> KeyedStates<K> {
             key: &K::schema(),
         };
         let mut states = Self::new(uid, groups, max_parallelism);
+        states.backend = backend.name();
+        let mut held: Vec<KeyGroupRange> = Vec::new();
+        let mut old_rows = Vec::new();
         for restored in old {
-            let Some(old) = Old::open(restored, groups, &expected)? else {
+            let has = if is_of_rows(restored.manifest()) {
+                let old = states
+                    .old_rows
+                    .add(&restored, backend.name(), groups, &expected)?;
+                let has = old.as_ref().map(|old| old.groups);
+                old_rows.extend(old);
+                has
+            } else {
+                let old = Old::open(restored, groups, &expected)?;
+                let has = old.as_ref().map(|old| old.groups().intersection(groups));
+                states.old.extend(old);
+                has
+            };
+            let Some(has) = has else {
                 continue;
             };
-            if states.old.iter().any(|other| other.overlaps(&old)) {
+            if held.iter().any(|held| !held.intersection(has).is_empty()) {
                 let message = format!(
                     "operator `{uid}`: two snapshots hold the same key groups; give each once"
                 );
                 return Err(Error::new(ErrorKind::Incompatible, message));
             }
-            states.old.push(old);
+            held.push(has);
+        }
+        if let Some(rows) = backend.as_rows() {
+            let opened = rows.backend.open(uid, groups, &old_rows);
+            let opened = opened.map_err(|error| {
+                backend_failed(&format_args!("operator `{uid}`"), "opening a store", error)
+            })?;
+            let files = states.old_rows.files();
+            let files = files.map(|file| (file.name.clone(), file.length));
+            let shared = SharedFiles::restored(files);
+            let store = RowStore::new(uid.into(), opened, groups, &rows.budget, shared);
+            states.scope.store = Some(Arc::new(store));
         }
         Ok(states)
     }
@@ -198,11 +257,42 @@ impl<K: Key> KeyedStates<K> {
     /// assert_eq!(states[hours].get(keyed.at(10))?, Some(&2));
     ///
     /// states[hours].clear(keyed.at(9))?;
-    /// assert_eq!(states[hours].namespaces(keyed)?.collect::<Vec<_>>(), [&10]);
+    /// assert_eq!(states[hours].namespaces(keyed)?, [10]);
     /// # Ok::<(), cutwater_state::Error>(())
     /// ```
     pub fn namespaced<N: Key>(&mut self) -> Declare<'_, K, N> {
         Declare::new(self)
+    }
+
+    /// To declare a state whose elements expire: values, elements of lists, entries of maps. [`Ttl`] has an
+    /// example. Declared without `expiring` before or after, the elements are kept; those that had no stamp
+    /// count from now.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](ErrorKind::Invalid) unless the time was [set](Self::set_time).
+    pub fn expiring(&mut self, ttl: Ttl) -> Result<Declare<'_, K, (), Expiring>> {
+        self.namespaced().expiring(ttl)
+    }
+
+    /// Says which time it is, before each batch. What has expired is hidden from then on, and some of it
+    /// removed: in each state that has such, of some hundred entries.
+    pub fn set_time(&mut self, now: Timestamp) {
+        self.now = Some(now);
+        for declared in &mut self.states {
+            declared.state.set_time(now);
+        }
+    }
+
+    pub(crate) fn now(&self) -> Result<Timestamp> {
+        self.now.ok_or_else(|| {
+            let uid = &self.scope.uid;
+            let message = format!(
+                "operator `{uid}`: elements cannot expire as long as nobody says which time it is; call \
+                 `KeyedStates::set_time` before"
+            );
+            Error::new(ErrorKind::Invalid, message)
+        })
     }
 
     /// Names that were restored and not declared (yet), sorted.
@@ -211,7 +301,7 @@ impl<K: Key> KeyedStates<K> {
     /// allow it.
     pub fn undeclared(&self) -> Vec<&str> {
         let restored = self.old.iter().flat_map(Old::names);
-        Names::undeclared(restored, self.names())
+        Names::undeclared(restored.chain(self.old_rows.names()), self.names())
     }
 
     /// Lets go of the snapshots that were restored from, with their files, once all states are
@@ -225,6 +315,21 @@ impl<K: Key> KeyedStates<K> {
         self.scope.groups
     }
 
+    /// Brings the rows of the records that come next into memory, in all states, if they are somewhere
+    /// else: all that are missing are read at once. Worth calling with some thousand keys. Does nothing in memory.
+    ///
+    /// # Errors
+    ///
+    /// [`Io`](ErrorKind::Io) and [`Corrupt`](ErrorKind::Corrupt) from reading.
+    pub fn announce<'a>(&mut self, keys: impl IntoIterator<Item = Keyed<'a, K>>) -> Result<()> {
+        if self.scope.store.is_none() {
+            return Ok(());
+        }
+        let keys: Vec<_> = keys.into_iter().collect();
+        let mut states = self.states.iter_mut();
+        states.try_for_each(|declared| declared.state.table().announce(&keys))
+    }
+
     /// Brings what accesses to these hashes would read into the cache, in all states. Worth it when
     /// the state is larger than the cache, for some 32 keys at a time, just before they are accessed in this order: the
     /// misses overlap, and what has come is not pushed out again.
@@ -234,95 +339,31 @@ impl<K: Key> KeyedStates<K> {
         }
     }
 
-    /// Fixes a view of all states as of now, to be written by the returned task. Takes some
-    /// 20 ns for each 100 thousand entries; touches no entry.
-    ///
-    /// The snapshot is incremental: it stores the blocks of the tables that have changed since the newest
-    /// [`confirmed`](Self::confirmed) one, and names files of that one for the rest; the first one after
-    /// [`new`](Self::new) or [`restore`](Self::restore) stores everything. Stored are at most three times the
-    /// bytes of the changed blocks, of some 4 KiB each, and a file's worth; named, three times the bytes of the
-    /// state, and four files' worth. A restore reads what counts, and no more.
-    ///
-    /// Any number of snapshots may be open; each costs memory for what is written while it is, as far as it
-    /// changed before.
-    pub fn snapshot(&mut self, checkpoint: CheckpointId) -> SnapshotTask {
-        let base = self.history.lock().base().cloned();
-        let epoch = |state| base.as_ref().and_then(|base| base.epoch(state));
-        let states = self.states.iter_mut().enumerate();
-        let states = states.map(|(number, declared)| declared.state.table().freeze(epoch(number)));
-        let states = states.collect();
-        SnapshotTask {
-            manifest: self.manifest(checkpoint),
-            states,
-            form: Form::Images {
-                base,
-                history: self.history.clone(),
-            },
-        }
-    }
-
-    /// As [`snapshot`](Self::snapshot), but stores everything, and in a form that does not depend on how the
-    /// states are kept: rows by state and key group. For savepoints, which belong to the user and shall not
-    /// share files with anything, and for other backends to restore.
-    pub fn snapshot_canonical(&mut self, checkpoint: CheckpointId) -> SnapshotTask {
-        let states = self.states.iter_mut();
-        let states = states.map(|declared| declared.state.table().freeze(None));
-        let states = states.collect();
-        SnapshotTask {
-            manifest: self.manifest(checkpoint),
-            states,
-            form: Form::Canonical,
-        }
-    }
-
-    fn manifest(&self, checkpoint: CheckpointId) -> Manifest {
-        let Scope { uid, groups, .. } = &self.scope;
-        let states = self.states.iter().map(|declared| State {
-            name: declared.names.name().to_owned(),
-            shape: declared.shape.clone(),
-            sections: Vec::new(),
-        });
-        Manifest {
-            checkpoint: checkpoint.get(),
-            uid: uid.to_string(),
-            max_parallelism: self.scope.max_parallelism.get(),
-            groups: (groups.start(), groups.end()),
-            grouping: K::GROUPING.id().to_owned(),
-            key: K::schema(),
-            key_type: any::type_name::<K>().to_owned(),
-            files: Vec::new(),
-            states: states.collect(),
-            indexes: Vec::new(),
-        }
-    }
-
-    /// The snapshot is part of a completed checkpoint: later ones may name its files. May be lost, late or
-    /// told twice.
-    pub fn confirmed(&mut self, checkpoint: CheckpointId) {
-        self.history.lock().confirmed(checkpoint);
-    }
-
-    /// The snapshot will never be part of a completed checkpoint. May be lost, late or told twice.
-    pub fn aborted(&mut self, checkpoint: CheckpointId) {
-        self.history.lock().aborted(checkpoint);
-    }
-
     fn names(&self) -> impl Iterator<Item = &Names> + Clone {
         self.states.iter().map(|declared| &declared.names)
     }
 
-    pub(crate) fn declare<S: TypedState>(
+    pub(crate) fn declare<S: TypedState<K>>(
         &mut self,
         descriptor: Descriptor<S::Element>,
         open: impl FnOnce(Place) -> S,
     ) -> Result<Handle<S>> {
-        let place = Place::new(self.scope.clone(), descriptor.names.name());
+        let name = descriptor.names.name();
+        let place = Place::new(self.scope.clone(), name, StateId::of(name));
         descriptor.names.check_free(&place, self.names())?;
+        let old_rows = self.old_rows.find(&place, &descriptor.names)?;
+        let id = self.old_rows.id(&place, &old_rows)?;
+        let place = place.with_id(id);
+        let ids = self.states.iter().map(|other| other.place.id());
+        if self.scope.store.is_some() && ids.into_iter().any(|id| id == place.id()) {
+            let message = format!("{place}: its name has the checksum of another's; rename it");
+            return Err(Error::new(ErrorKind::Invalid, message));
+        }
         let shape = Shape {
             kind: S::KIND,
             schema: descriptor.schema(&place)?.to_string(),
             namespace: S::Namespace::schema(),
-            stamped: false,
+            stamped: S::Lifetime::STAMPED,
         };
         let mut state = open(place.clone());
         for old in &self.old {
@@ -333,8 +374,17 @@ impl<K: Key> KeyedStates<K> {
             state.read_as(reading);
             old.load(&place, found, state.table())?;
         }
-        state.loaded();
+        for stored in old_rows {
+            let reading =
+                schema::check(&place, &stored.state.shape, &shape, &descriptor.migrations)?;
+            if let Reading::Converted(_) = reading {
+                state.read_as(reading);
+                encoded::migrate(&place, stored.groups, state.table())?;
+            }
+        }
+        state.loaded()?;
         self.states.push(Declared {
+            place,
             names: descriptor.names,
             shape,
             state: Box::new(state),
@@ -348,7 +398,7 @@ impl<K: Key> KeyedStates<K> {
 impl<K: Key> KeyedStates<K> {
     /// [`ValueState::get`].
     pub fn get<V: Data>(
-        &self,
+        &mut self,
         handle: Handle<ValueState<K, V>>,
         keyed: Keyed<'_, K>,
     ) -> Result<Option<&V>> {
@@ -366,7 +416,7 @@ impl<K: Key> KeyedStates<K> {
     }
 }
 
-impl<K: Key, S: KeyedState> Index<Handle<S>> for KeyedStates<K> {
+impl<K: Key, S: KeyedState<K>> Index<Handle<S>> for KeyedStates<K> {
     type Output = S;
 
     /// # Panics
@@ -378,7 +428,7 @@ impl<K: Key, S: KeyedState> Index<Handle<S>> for KeyedStates<K> {
     }
 }
 
-impl<K: Key, S: KeyedState> IndexMut<Handle<S>> for KeyedStates<K> {
+impl<K: Key, S: KeyedState<K>> IndexMut<Handle<S>> for KeyedStates<K> {
     /// # Panics
     ///
     /// As [`index`](Self::index).

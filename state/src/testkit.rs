@@ -9,12 +9,18 @@
     reason = "a test suite panics to report"
 )]
 
+mod bytes;
+
 use std::collections::BTreeMap;
 
 use cutwater_barrier::CheckpointId;
 use cutwater_keygroups::{Key, KeyGroup, MaxParallelism, range_of};
 
-use crate::{Handle, Keyed, KeyedStates, ListState, MapState, Restored, SnapshotTask, ValueState};
+use crate::{
+    Backend, Handle, Keyed, KeyedStates, ListState, MapState, Restored, SnapshotTask, ValueState,
+};
+
+pub use bytes::{SortedRows, byte_backend_conforms};
 
 /// Runs the whole suite. `store` runs a task and keeps its files, the way your engine does.
 ///
@@ -28,10 +34,15 @@ use crate::{Handle, Keyed, KeyedStates, ListState, MapState, Restored, SnapshotT
 ///     Restored::new(stored.expect("writing to memory").manifest, files)
 /// });
 /// ```
-pub fn conforms(mut store: impl FnMut(SnapshotTask) -> Restored) {
+pub fn conforms(store: impl FnMut(SnapshotTask) -> Restored) {
+    conforms_in(&Backend::memory(), store);
+}
+
+/// Runs the whole suite with states in `backend`.
+pub fn conforms_in(backend: &Backend, mut store: impl FnMut(SnapshotTask) -> Restored) {
     for seed in 1..=4 {
-        snapshots_are_cuts_in_time(seed, &mut store);
-        rescaling_keeps_each_key_once(seed, &mut store);
+        snapshots_are_cuts_in_time(seed, backend, &mut store);
+        rescaling_keeps_each_key_once(seed, backend, &mut store);
     }
 }
 
@@ -41,10 +52,14 @@ const MAX: MaxParallelism = MaxParallelism::new(16).unwrap();
 const KEYS: u64 = 5000;
 
 /// Random operations, with up to three snapshots open: each equals the state at its start.
-pub fn snapshots_are_cuts_in_time(seed: u64, store: &mut dyn FnMut(SnapshotTask) -> Restored) {
+pub fn snapshots_are_cuts_in_time(
+    seed: u64,
+    backend: &Backend,
+    store: &mut dyn FnMut(SnapshotTask) -> Restored,
+) {
     let mut random = Random(seed);
     let mut reference = Reference::default();
-    let mut task = Subtask::new(0, 1, []);
+    let mut task = Subtask::new(backend, 0, 1, []);
     let mut open: Vec<(SnapshotTask, Reference)> = Vec::new();
     for checkpoint in 1..=12 {
         for _ in 0..random.below(4000) {
@@ -57,27 +72,25 @@ pub fn snapshots_are_cuts_in_time(seed: u64, store: &mut dyn FnMut(SnapshotTask)
         if open.len() == 3 {
             let (view, expected) = open.swap_remove(random.index(3));
             if random.below(4) > 0 {
-                let restored = Subtask::new(0, 1, [store(view)]);
-                assert_eq!(
-                    Reference::of(&[restored]),
-                    expected,
-                    "seed {seed}, snapshot"
-                );
+                let restored = Subtask::new(backend, 0, 1, [store(view)]);
+                let found = Reference::of(&mut [restored]);
+                assert_eq!(found, expected, "seed {seed}, snapshot");
             } // or else it is cancelled
         }
     }
-    assert_eq!(
-        Reference::of(&[task]),
-        reference,
-        "seed {seed}, the live state"
-    );
+    let found = Reference::of(&mut [task]);
+    assert_eq!(found, reference, "seed {seed}, the live state");
 }
 
 /// Random operations on 1 to 5 subtasks, rescaled again and again: every key once, none foreign.
-pub fn rescaling_keeps_each_key_once(seed: u64, store: &mut dyn FnMut(SnapshotTask) -> Restored) {
+pub fn rescaling_keeps_each_key_once(
+    seed: u64,
+    backend: &Backend,
+    store: &mut dyn FnMut(SnapshotTask) -> Restored,
+) {
     let mut random = Random(seed);
     let mut reference = Reference::default();
-    let mut subtasks = vec![Subtask::new(0, 1, [])];
+    let mut subtasks = vec![Subtask::new(backend, 0, 1, [])];
     for checkpoint in 1..=6 {
         for _ in 0..random.below(4000) {
             let operation = Operation::random(&mut random);
@@ -93,9 +106,9 @@ pub fn rescaling_keeps_each_key_once(seed: u64, store: &mut dyn FnMut(SnapshotTa
         let old: Vec<Restored> = subtasks.iter_mut().map(&mut snapshot).collect();
         let parallelism = 1 + u16::try_from(random.below(5)).unwrap();
         subtasks = (0..parallelism)
-            .map(|subtask| Subtask::new(subtask, parallelism, old.iter().cloned()))
+            .map(|subtask| Subtask::new(backend, subtask, parallelism, old.iter().cloned()))
             .collect();
-        let found = Reference::of(&subtasks);
+        let found = Reference::of(&mut subtasks);
         assert_eq!(found, reference, "seed {seed}, {parallelism} subtasks");
     }
 }
@@ -109,9 +122,14 @@ struct Subtask {
 }
 
 impl Subtask {
-    fn new(subtask: u16, of: u16, old: impl IntoIterator<Item = Restored>) -> Self {
+    fn new(
+        backend: &Backend,
+        subtask: u16,
+        of: u16,
+        old: impl IntoIterator<Item = Restored>,
+    ) -> Self {
         let groups = range_of(subtask, of, MAX).unwrap();
-        let mut states = KeyedStates::restore("testkit", groups, MAX, old).unwrap();
+        let mut states = KeyedStates::open(backend, "testkit", groups, MAX, old).unwrap();
         let (value, list, map) = (states.value("v"), states.list("l"), states.map("m"));
         assert!(states.undeclared().is_empty(), "all three are declared");
         Self {
@@ -152,7 +170,7 @@ struct Reference {
 
 impl Reference {
     /// What the states of all subtasks together do hold.
-    fn of(subtasks: &[Subtask]) -> Self {
+    fn of(subtasks: &mut [Subtask]) -> Self {
         let mut found = Self::default();
         for Subtask {
             states,
@@ -161,26 +179,27 @@ impl Reference {
             map,
         } in subtasks
         {
-            let owned = |key: &u64| {
+            let groups = states.groups();
+            let check = |key: &u64, is_new: bool| {
                 let group: KeyGroup = u64::GROUPING.group(key.key_hash(), MAX);
-                assert!(states.groups().contains(group), "key {key} is foreign");
+                assert!(groups.contains(group), "key {key} is foreign");
+                assert!(is_new, "key {key} is there twice");
             };
-            for (key, value) in states[*value].iter() {
-                owned(key);
+            let values = states[*value].for_each(|key, value| {
                 let twice = found.values.insert(*key, value.clone());
-                assert_eq!(twice, None, "key {key} is there twice");
-            }
-            for (key, list) in states[*list].iter() {
-                owned(key);
+                check(key, twice.is_none());
+            });
+            values.unwrap();
+            let lists = states[*list].for_each(|key, list| {
                 let twice = found.lists.insert(*key, list.copied().collect());
-                assert_eq!(twice, None, "key {key} is there twice");
-            }
-            for (key, map) in states[*map].iter() {
-                owned(key);
+                check(key, twice.is_none());
+            });
+            lists.unwrap();
+            let maps = states[*map].for_each(|key, map| {
                 let map = map.map(|(at, n)| (*at, *n)).collect();
-                let twice = found.maps.insert(*key, map);
-                assert_eq!(twice, None, "key {key} is there twice");
-            }
+                check(key, found.maps.insert(*key, map).is_none());
+            });
+            maps.unwrap();
         }
         found
     }

@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use cutwater_keygroups::Key;
 
 use crate::{
-    Keyed, Result, Timestamp,
+    Forever, Keyed, Result, Timestamp,
     format::Kind,
     keyed_table::{AnyTable, KeyedState, KeyedTable, TypedState},
     place::Place,
@@ -104,7 +104,7 @@ impl<K: Key, N: Key> Timers<K, N> {
     }
 
     /// Whether a timer is set.
-    pub fn is_set(&self, keyed: Keyed<'_, K, N>, time: Timestamp) -> Result<bool> {
+    pub fn is_set(&mut self, keyed: Keyed<'_, K, N>, time: Timestamp) -> Result<bool> {
         let keyed = keyed.within(|namespace| (time, namespace));
         Ok(self.table.get(&keyed)?.is_some())
     }
@@ -127,7 +127,7 @@ impl<K: Key, N: Key> Timers<K, N> {
             return Ok(None);
         };
         let keyed = Keyed::new(&timer.key).at((timer.time, timer.namespace.clone()));
-        self.table.update(&keyed, |slot| *slot = None)?;
+        self.table.set(&keyed, None)?;
         Ok(Some(timer))
     }
 
@@ -147,26 +147,31 @@ fn timer<K: Key, N: Key>(keyed: Keyed<'_, K, (Timestamp, N)>) -> Timer<K, N> {
     }
 }
 
-impl<K: Key, N: Key> TypedState for Timers<K, N> {
+impl<K: Key, N: Key> TypedState<K> for Timers<K, N> {
     const KIND: Kind = Kind::Timers;
 
     type Element = ();
     type Namespace = (Timestamp, N);
+    type Lifetime = Forever;
 
     fn read_as(&mut self, _: Reading<()>) {}
 
-    fn loaded(&mut self) {
-        let timers = self.table.iter().map(|(key, (time, namespace), ())| Timer {
-            time: *time,
-            key: key.clone(),
-            namespace: namespace.clone(),
-        });
-        self.queue = timers.collect();
+    fn loaded(&mut self) -> Result<()> {
+        let Self { table, queue } = self;
+        table.for_each(|key, (time, namespace), ()| {
+            queue.insert(Timer {
+                time: *time,
+                key: key.clone(),
+                namespace: namespace.clone(),
+            });
+        })
     }
 }
 
-impl<K: Key, N: Key> KeyedState for Timers<K, N> {
-    fn table(&mut self) -> &mut dyn AnyTable {
+impl<K: Key, N: Key> KeyedState<K> for Timers<K, N> {
+    fn table(&mut self) -> &mut dyn AnyTable<K> {
         &mut self.table
     }
+
+    fn set_time(&mut self, _: Timestamp) {}
 }

@@ -16,3 +16,9 @@ fn in_memory(task: SnapshotTask) -> Restored {
 fn memory_states_conform() {
     testkit::conforms(in_memory);
 }
+
+/// F099, F101, F105 with rows in a byte backend, under memory for all, few and next to no rows.
+#[test]
+fn the_reference_backend_conforms() {
+    testkit::byte_backend_conforms(testkit::SortedRows::new);
+}

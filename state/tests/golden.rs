@@ -5,12 +5,15 @@
 
 mod common;
 
-use std::{collections::BTreeMap, env, fs, path::PathBuf};
+use std::{collections::BTreeMap, env, fs, path::PathBuf, time::Duration};
 
-use common::{MAX, Stored, all};
+use common::{MAX, Stored, all, entries};
 use cutwater_barrier::CheckpointId;
 use cutwater_keygroups::KeyGroupRange;
-use cutwater_state::{Keyed, KeyedStates, OperatorStates, Restored, Result};
+use cutwater_state::{
+    Backend, Keyed, KeyedStates, OperatorStates, Restored, Result, Timestamp, Ttl,
+    testkit::SortedRows,
+};
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
@@ -63,13 +66,13 @@ fn check_values_lists_and_maps(states: &mut KeyedStates<u64>) -> Result<usize> {
     let value = states.value::<Totals>("totals")?;
     let list = states.list::<u16>("recent")?;
     let map = states.map::<String, bool>("seen")?;
-    for (key, restored) in states[value].iter() {
-        let keyed = Keyed::new(key);
-        assert_eq!(*restored, totals(*key));
+    for (key, restored) in entries(&mut states[value]) {
+        let keyed = Keyed::new(&key);
+        assert_eq!(restored, totals(key));
         assert!(states[list].get(keyed)?.eq(&[0, 1, 2]));
         assert_eq!(states[map].get(keyed, "a")?, Some(&true));
     }
-    Ok(states[value].iter().count())
+    Ok(entries(&mut states[value]).len())
 }
 
 #[test]
@@ -128,13 +131,55 @@ fn keyed_state_of_version_2_decodes() -> Result<()> {
         let by_hour = states
             .namespaced::<(u32, String)>()
             .value::<i64>("by-hour")?;
-        for (key, value) in states[sum].iter() {
-            assert_eq!(*value, -3);
-            let at = Keyed::new(key).at((9, "EWR".to_owned()));
+        let mut sums = Vec::new();
+        states[sum].for_each(|key, sum| sums.push((*key, *sum)))?;
+        for (key, sum) in sums {
+            assert_eq!(sum, -3);
+            let at = Keyed::new(&key).at((9, "EWR".to_owned()));
             assert_eq!(states[by_hour].get(at)?, Some(&40));
         }
     }
     assert_eq!(found, 5);
+    Ok(())
+}
+
+/// Elements with stamps, and timers.
+#[test]
+fn expiring_state_and_timers_of_version_2_decode() -> Result<()> {
+    let at = Timestamp::from_millis;
+    let week = Ttl::new(Duration::from_secs(7 * 24 * 3600));
+    let mut states = KeyedStates::<u64>::new("fold", all(), MAX);
+    states.set_time(at(1_700_000_000_000));
+    let value = states.expiring(week)?.value::<Totals>("totals")?;
+    let list = states.expiring(week)?.list::<u16>("recent")?;
+    let map = states.expiring(week)?.map::<String, bool>("seen")?;
+    let timers = states.namespaced::<u8>().timers("timers")?;
+    for key in 0..5 {
+        let keyed = Keyed::new(&key);
+        states[value].put(keyed, totals(key))?;
+        states[list].update(keyed, 0..3)?;
+        states[map].put(keyed, "a".to_owned(), true)?;
+        states[timers].set(keyed.at(1), at(-7))?;
+    }
+    let written = Stored::by(states.snapshot_canonical(CheckpointId::new(7)));
+    let manifest = golden("v2/expiring-manifest", &written.manifest);
+    let file = golden("v2/expiring-keyed-7-0", &written.files["keyed-7-0"]);
+
+    let mut states = restore(&manifest, &file, all())?;
+    states.set_time(at(1_700_000_000_000 + 7 * 24 * 3_600_000 - 1));
+    let value = states.expiring(week)?.value::<Totals>("totals")?;
+    let list = states.expiring(week)?.list::<u16>("recent")?;
+    let map = states.expiring(week)?.map::<String, bool>("seen")?;
+    let timers = states.namespaced::<u8>().timers("timers")?;
+    for key in 0..5 {
+        let keyed = Keyed::new(&key);
+        assert_eq!(states[value].get(keyed)?, Some(&totals(key)));
+        assert!(states[list].get(keyed)?.eq(&[0, 1, 2]));
+        assert_eq!(states[map].get(keyed, "a")?, Some(&true));
+        assert!(states[timers].is_set(keyed.at(1), at(-7))?);
+    }
+    states.set_time(at(1_700_000_000_000 + 7 * 24 * 3_600_000));
+    assert_eq!(states[value].get(Keyed::new(&3))?, None);
     Ok(())
 }
 
@@ -171,7 +216,9 @@ fn an_incremental_snapshot_of_version_2_decodes() -> Result<()> {
         let expected = totals(if key < 3 { key } else { 99 });
         assert_eq!(states.get(value, Keyed::new(&key))?, Some(&expected));
     }
-    assert_eq!(states[list].iter().count(), 17);
+    let mut lists = 0;
+    states[list].for_each(|_, _| lists += 1)?;
+    assert_eq!(lists, 17);
     Ok(())
 }
 
@@ -214,5 +261,34 @@ fn a_newer_version_is_incompatible() -> Result<()> {
             .contains("format version 3, and this release reads 2"),
         "{error}"
     );
+    Ok(())
+}
+
+/// The manifest of a snapshot of rows, and the rows, as the test kit's backend has them.
+#[test]
+fn rows_of_version_1_decode() -> Result<()> {
+    let backend = Backend::rows(SortedRows::new(1 << 20));
+    let mut states = KeyedStates::<u64>::open(&backend, "fold", all(), MAX, [])?;
+    let value = states.value::<Totals>("totals")?;
+    let list = states.list::<u16>("recent")?;
+    let map = states.map::<String, bool>("seen")?;
+    for key in 0..5 {
+        let keyed = Keyed::new(&key);
+        states[value].put(keyed, totals(key))?;
+        states[list].update(keyed, 0..3)?;
+        states[map].put(keyed, "a".to_owned(), true)?;
+    }
+    let written = Stored::by(states.snapshot(CheckpointId::new(7)));
+    let manifest = golden("rows-v1/manifest", &written.manifest);
+    let file = golden("rows-v1/rows-0", &written.files["rows-0"]);
+
+    let mut found = 0;
+    for groups in [KeyGroupRange::new(0, 5), KeyGroupRange::new(5, 12)] {
+        let files = BTreeMap::from([("rows-0".to_owned(), file.clone())]);
+        let old = Restored::new(&manifest, files);
+        let mut states = KeyedStates::<u64>::open(&backend, "fold", groups, MAX, [old])?;
+        found += check_values_lists_and_maps(&mut states)?;
+    }
+    assert_eq!(found, 5);
     Ok(())
 }

@@ -77,11 +77,11 @@ fn reducing_and_aggregating_start_empty_and_end_empty() -> Result<()> {
     let mean = states.aggregating("mean", Mean)?;
     assert_eq!(states[longest].get(keyed)?, Some(&2475));
     assert_eq!(states[mean].get(keyed)?.as_deref(), Some("3381/3"));
-    assert_eq!(states[longest].iter().collect::<Vec<_>>(), [(&key, &2475)]);
-    assert_eq!(
-        states[mean].iter().collect::<Vec<_>>(),
-        [(&key, "3381/3".to_owned())]
-    );
+    let mut found = Vec::new();
+    states[longest].for_each(|key, longest| found.push((key.clone(), longest.to_string())))?;
+    states[mean].for_each(|key, mean| found.push((key.clone(), mean)))?;
+    let expected = ["2475", "3381/3"].map(|out| (key.clone(), out.to_owned()));
+    assert_eq!(found, expected);
     states[longest].clear(keyed)?;
     states[mean].clear(keyed)?;
     assert_eq!(states[longest].get(keyed)?, None);
@@ -112,13 +112,15 @@ fn namespaces_have_nothing_to_do_with_each_other() -> Result<()> {
         let value = states.namespaced::<Window>().value::<u32>("value")?;
         let list = states.namespaced::<Window>().list::<u32>("list")?;
         let map = states.namespaced::<Window>().map::<String, u32>("map")?;
-        assert!(states[value].iter_namespaced().count() > 500);
+        let mut count = 0;
+        states[value].for_each_namespaced(|_, _, _| count += 1)?;
+        assert!(count > 500);
         for (n, key) in (0..).zip(&keys) {
             let keyed = Keyed::new(key);
             let Ok(namespaces) = states[value].namespaces(keyed) else {
                 continue; // of the other half
             };
-            let mut starts: Vec<_> = namespaces.map(|window| window.start).collect();
+            let mut starts: Vec<_> = namespaces.iter().map(|window| window.start).collect();
             starts.sort_unstable();
             assert_eq!(starts, [0, 1, 2, 4, 5, 6, 7, 8, 9]);
             let at = keyed.at(window(7, 67));
@@ -130,7 +132,7 @@ fn namespaces_have_nothing_to_do_with_each_other() -> Result<()> {
     Ok(())
 }
 
-fn elements(states: &KeyedStates<String>, list: Merged, at: Window) -> Vec<u8> {
+fn elements(states: &mut KeyedStates<String>, list: Merged, at: Window) -> Vec<u8> {
     let key = "N14228".to_owned();
     let list = states[list].get(Keyed::new(&key).at(at)).unwrap();
     list.copied().collect()
@@ -161,22 +163,22 @@ fn merging_namespaces_empties_the_sources() -> Result<()> {
         states[list].merge(keyed, merged, from)?;
         states[sum].merge(keyed, merged, from)?;
         states[mean].merge(keyed, merged, from)?;
-        assert_eq!(elements(&states, list, merged), [1, 2, 3]);
+        assert_eq!(elements(&mut states, list, merged), [1, 2, 3]);
         assert_eq!(states[sum].get(keyed.at(merged))?, Some(&6));
         assert_eq!(states[mean].get(keyed.at(merged))?.as_deref(), Some("6/3"));
     }
     for window in [early, late] {
-        assert!(elements(&states, list, window).is_empty());
+        assert!(elements(&mut states, list, window).is_empty());
         assert_eq!(states[sum].get(keyed.at(window))?, None);
         assert_eq!(states[mean].get(keyed.at(window))?, None);
     }
     states[list].merge(keyed, merged, [other])?;
     assert_eq!(
-        elements(&states, list, merged),
+        elements(&mut states, list, merged),
         [1, 2, 3, 4],
         "the target's come first"
     );
-    assert_eq!(states[sum].namespaces(keyed)?.count(), 2);
+    assert_eq!(states[sum].namespaces(keyed)?.len(), 2);
     Ok(())
 }
 

@@ -4,7 +4,7 @@ mod common;
 
 use std::{collections::BTreeMap, thread};
 
-use common::{MAX, Stored, all};
+use common::{MAX, Stored, all, entries};
 use cutwater_barrier::CheckpointId;
 use cutwater_keygroups::Key;
 use cutwater_state::{Handle, Keyed, KeyedStates, Result, SnapshotTask, ValueState};
@@ -13,13 +13,10 @@ use proptest::prelude::*;
 type Reference<K, V> = BTreeMap<K, V>;
 
 fn contents<K: Key>(
-    states: &KeyedStates<K>,
+    states: &mut KeyedStates<K>,
     handle: Handle<ValueState<K, Vec<u8>>>,
 ) -> Reference<K, Vec<u8>> {
-    let entries: Vec<_> = states[handle]
-        .iter()
-        .map(|(k, v)| (k.clone(), v.clone()))
-        .collect();
+    let entries = entries(&mut states[handle]);
     let count = entries.len();
     let found: Reference<_, _> = entries.into_iter().collect();
     assert_eq!(found.len(), count, "a key is there twice");
@@ -30,7 +27,7 @@ fn written(view: SnapshotTask) -> Reference<String, Vec<u8>> {
     let old = Stored::by(view).restored();
     let mut states = KeyedStates::restore("op", all(), MAX, [old]).unwrap();
     let handle = states.value("v").unwrap();
-    contents(&states, handle)
+    contents(&mut states, handle)
 }
 
 #[derive(Clone, Debug)]
@@ -100,7 +97,7 @@ proptest! {
         for (view, expected) in open {
             prop_assert_eq!(written(view), expected);
         }
-        prop_assert_eq!(contents(&states, handle), reference);
+        prop_assert_eq!(contents(&mut states, handle), reference);
     }
 }
 
@@ -128,7 +125,7 @@ fn a_snapshot_written_beside_updates_is_a_cut_in_time() -> Result<()> {
         assert_eq!(found.len(), keys.len());
         assert!(found.values().all(|value| *value == [round]));
         assert!(
-            contents(&states, handle)
+            contents(&mut states, handle)
                 .values()
                 .all(|value| *value == [round, 99])
         );

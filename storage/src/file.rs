@@ -19,7 +19,9 @@ use cutwater_barrier::{CheckpointId, Generation};
 use xxhash_rust::xxh64::xxh64;
 
 use crate::{
-    Blobs, Error, ErrorKind, Result, SharedBlobs, SharedUpload, Upload, layout, named::Named,
+    Blobs, Error, ErrorKind, Result, SharedBlobs, SharedUpload, Upload, layout,
+    local_copies::{Copying, LocalCopies},
+    named::Named,
     nonce::Nonces,
 };
 
@@ -61,6 +63,10 @@ impl FileRef {
         }
     }
 
+    fn has(&self, range: &Range<u64>) -> bool {
+        range.start <= range.end && range.end <= self.length
+    }
+
     /// The blocks that `range` touches, as the range of bytes that they make up.
     fn blocks(&self, range: &Range<u64>) -> Range<u64> {
         let block = u64::from(self.block_bytes);
@@ -74,6 +80,20 @@ impl FileRef {
             Content::Object(path) => path.clone(),
             Content::Inline(_) => format!("inline file {}", self.name),
         }
+    }
+
+    /// The part `range` of `bytes`, which are those that were found at `blocks`, verified.
+    fn cut(&self, bytes: Bytes, blocks: &Range<u64>, range: &Range<u64>) -> Result<Bytes> {
+        if bytes.len() as u64 != blocks.end - blocks.start {
+            let reason = format!(
+                "ends early: it had {} bytes when it was written",
+                self.length
+            );
+            return Err(Error::corrupt(self.object(), reason).at(blocks.start + bytes.len() as u64));
+        }
+        self.check(blocks.start, &bytes)?;
+        let part = range.start - blocks.start..range.end - blocks.start;
+        Ok(bytes.slice(to_usize(&part)?))
     }
 
     /// Checks that `bytes` are the blocks that begin at `start`.
@@ -102,6 +122,7 @@ impl FileRef {
 #[derive(Clone, Debug)]
 pub struct StateFiles {
     blobs: SharedBlobs,
+    local: Option<LocalCopies>,
     named: Named,
     generation: Generation,
     nonces: Nonces,
@@ -118,6 +139,7 @@ pub(crate) struct Sizes {
 impl StateFiles {
     pub(crate) fn new(
         blobs: SharedBlobs,
+        local: Option<LocalCopies>,
         named: Named,
         generation: Generation,
         nonces: Nonces,
@@ -125,6 +147,7 @@ impl StateFiles {
     ) -> Self {
         Self {
             blobs,
+            local,
             named,
             generation,
             nonces,
@@ -149,10 +172,12 @@ impl StateFiles {
         let nonce = self.nonces.draw();
         StateFileWriter {
             blobs: self.blobs.clone(),
+            local: self.local.clone(),
             path: layout::state_file(checkpoint, self.generation, uid, subtask, name, nonce),
             name: name.to_owned(),
             sizes: self.sizes,
             upload: None,
+            copying: None,
             block: BytesMut::new(),
             written: 0,
             checksums: Vec::new(),
@@ -183,7 +208,7 @@ impl StateFiles {
     ///
     /// `Corrupt` naming the object and the offset of the block.
     pub async fn read(&self, file: &FileRef, range: Range<u64>) -> Result<Bytes> {
-        read(&self.blobs, file, range).await
+        read_near(self.local.as_ref(), &self.blobs, file, range).await
     }
 }
 
@@ -191,10 +216,12 @@ impl StateFiles {
 #[derive(Debug)]
 pub struct StateFileWriter {
     blobs: SharedBlobs,
+    local: Option<LocalCopies>,
     path: String,
     name: String,
     sizes: Sizes,
     upload: Option<SharedUpload>,
+    copying: Option<Copying>,
     /// The block that is not full yet; before the upload began, everything so far.
     block: BytesMut,
     written: u64,
@@ -251,6 +278,9 @@ impl StateFileWriter {
             }
             let upload = self.upload.take().expect("more than nothing was written");
             upload.finish().await?;
+            if let Some(copying) = self.copying.take() {
+                copying.finish();
+            }
             Content::Object(self.path)
         };
         Ok(FileRef {
@@ -272,15 +302,42 @@ impl StateFileWriter {
         self.note_checksums(&blocks);
         let upload = match &mut self.upload {
             Some(upload) => upload,
-            none => none.insert(self.blobs.upload(&self.path).await?),
+            none => {
+                self.copying = self.local.as_ref().map(|local| local.begin(&self.path));
+                none.insert(self.blobs.upload(&self.path).await?)
+            }
         };
+        if let Some(copying) = &mut self.copying {
+            copying.write(&blocks);
+        }
         upload.write(blocks).await
     }
 }
 
+/// The bytes `range` of `file`, verified, from its local copy if that is there and intact.
+async fn read_near(
+    local: Option<&LocalCopies>,
+    blobs: &SharedBlobs,
+    file: &FileRef,
+    range: Range<u64>,
+) -> Result<Bytes> {
+    if let (Some(local), Some(path)) = (local, file.path())
+        && file.has(&range)
+    {
+        let blocks = file.blocks(&range);
+        if let Some(bytes) = local.read(path, blocks.clone()) {
+            match file.cut(bytes, &blocks, &range) {
+                Ok(bytes) => return Ok(bytes),
+                Err(_) => local.delete(path),
+            }
+        }
+    }
+    read(blobs, file, range).await
+}
+
 /// The bytes `range` of `file`, verified.
 pub(crate) async fn read(blobs: &SharedBlobs, file: &FileRef, range: Range<u64>) -> Result<Bytes> {
-    if range.start > range.end || range.end > file.length {
+    if !file.has(&range) {
         let reason = format!("bytes {range:?} were asked for, and it has {}", file.length);
         return Err(Error::new(ErrorKind::Misuse, file.object(), reason));
     }
@@ -300,17 +357,7 @@ pub(crate) async fn read(blobs: &SharedBlobs, file: &FileRef, range: Range<u64>)
             bytes
         }
     };
-    if bytes.len() as u64 != blocks.end - blocks.start {
-        let reason = format!(
-            "ends early: it had {} bytes when it was written",
-            file.length
-        );
-        return Err(Error::corrupt(file.object(), reason).at(blocks.start + bytes.len() as u64));
-    }
-    file.check(blocks.start, &bytes)?;
-    Ok(bytes.slice(to_usize(
-        &(range.start - blocks.start..range.end - blocks.start),
-    )?))
+    file.cut(bytes, &blocks, &range)
 }
 
 fn to_usize(range: &Range<u64>) -> Result<Range<usize>> {

@@ -58,6 +58,7 @@ mod frame;
 #[cfg(test)]
 mod golden;
 pub mod layout;
+mod local_copies;
 mod log;
 mod metadata;
 mod named;

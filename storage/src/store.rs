@@ -28,6 +28,7 @@ use crate::{
     Blobs, Completed, Create, Error, ErrorKind, FileRef, Metadata, Result, SharedBlobs, StateFiles,
     file::{self, Sizes},
     layout,
+    local_copies::LocalCopies,
     log::{Decision, Log, LogState, fenced},
     named::{Named, objects_of},
     nonce::Nonces,
@@ -61,6 +62,7 @@ pub struct CheckpointStore {
     log: Log,
     term: Option<Term>,
     pins: Pins,
+    local: Option<LocalCopies>,
     /// What retained checkpoints name; read once, as metadata never changes.
     named: Named,
 }
@@ -75,6 +77,7 @@ impl CheckpointStore {
         let blobs = SharedBlobs::new(blobs);
         let nonces = options.seed.map_or_else(Nonces::random, Nonces::from_seed);
         let log = Log::new(blobs.clone(), nonces.clone());
+        let local = options.local_copies.as_deref().map(LocalCopies::new);
         let mut store = Self {
             blobs,
             options,
@@ -82,6 +85,7 @@ impl CheckpointStore {
             log,
             term: None,
             pins: Pins::default(),
+            local,
             named: Named::default(),
         };
         store.refresh().await?;
@@ -182,6 +186,7 @@ impl CheckpointStore {
         let generation = self.term()?.generation;
         Ok(StateFiles::new(
             self.blobs.clone(),
+            self.local.clone(),
             self.named.clone(),
             generation,
             self.nonces.clone(),
@@ -227,6 +232,9 @@ impl CheckpointStore {
         self.log.append(metadata.generation, decision).await?;
         self.named.retain(metadata);
         self.named.decided(id);
+        if let Some(local) = &self.local {
+            local.keep(&objects_of(metadata), id);
+        }
         Ok(completed)
     }
 
@@ -355,7 +363,7 @@ impl CheckpointStore {
                 let reason = "was discarded since the log was read: refresh, and take a newer one";
                 Err(Error::new(ErrorKind::NotFound, name(checkpoint), reason))
             }
-            loaded => loaded,
+            loaded => loaded.inspect(|metadata| self.named.retain(metadata)),
         }
     }
 

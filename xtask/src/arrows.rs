@@ -64,7 +64,7 @@ const ALLOWED: &[(&str, &[&str], Outside)] = &[
     // Drives what ships as an engine would, on a virtual clock.
     (
         "sim",
-        &["barrier", "keygroups", "storage", "sink-2pc"],
+        &["barrier", "keygroups", "state", "storage", "sink-2pc"],
         Crates,
     ),
     ("examples/demo", JOB, Tokio),

@@ -80,7 +80,10 @@ pub(crate) fn bench(workspace: &Workspace, arguments: &[String]) -> Result<(), S
     for (package, bench) in chosen {
         wait(
             cargo()
-                .args(["bench", "--package", package, "--bench", bench, "--"])
+                .args(["bench", "--package", package, "--bench", bench])
+                // It is called after the feature that it needs, and that nothing else should.
+                .args((bench == "rocksdb").then_some("--features=rocksdb"))
+                .arg("--")
                 .args(rest),
         )?;
     }

@@ -68,6 +68,16 @@ impl Manifest {
         pieces(inner, ',').into_iter().map(unquoted).collect()
     }
 
+    /// The keys in a table.
+    pub(crate) fn keys<'a>(&'a self, table: &'a str) -> impl Iterator<Item = &'a str> {
+        self.entries
+            .iter()
+            .filter_map(move |entry| match &entry.path[..] {
+                [in_table, key] if in_table == table => Some(key.as_str()),
+                _ => None,
+            })
+    }
+
     /// All dependencies, optional ones and those of one target included.
     pub(crate) fn dependencies(&self) -> Vec<Dependency> {
         let mut found: Vec<Dependency> = Vec::new();

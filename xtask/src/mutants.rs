@@ -8,6 +8,7 @@
 mod aligner;
 mod committer;
 mod coordinator;
+mod increments;
 mod keygroups;
 mod log;
 mod storage;
@@ -44,6 +45,7 @@ const LISTS: &[(&str, &[Mutant])] = &[
     ("coordinator", coordinator::MUTANTS),
     ("checkpoint log", log::MUTANTS),
     ("store, upserts", storage::MUTANTS),
+    ("incremental snapshots", increments::MUTANTS),
     ("committer", committer::MUTANTS),
     ("key groups", keygroups::MUTANTS),
 ];

@@ -1,7 +1,11 @@
 //! The stages of `cargo xtask test`, in the order in which they run: what fails fast comes first.
 //!
 //! Every stage asks for all features of the whole workspace where it can, so that cargo builds each
-//! outside crate twice, once to check (clippy, docs) and once to run (tests, doc tests), and no more.
+//! outside crate twice, once to check (clippy, docs) and once to run (tests, doc tests), and no more. Only
+//! RocksDB is left to [its own](rocksdb).
+
+mod rocksdb;
+mod small_disk;
 
 use std::{
     path::PathBuf,
@@ -79,7 +83,12 @@ pub(crate) const ALL: &[Stage] = &[
     Stage {
         name: "small-disk",
         what: "a disk that is full in the middle of a checkpoint",
-        run: small_disk,
+        run: small_disk::small_disk,
+    },
+    Stage {
+        name: "rocksdb",
+        what: "state in RocksDB, and the main job with it",
+        run: rocksdb::rocksdb,
     },
     Stage {
         name: "package",
@@ -129,11 +138,26 @@ fn check(problems: Result<Vec<String>, String>) -> Outcome {
     }
 }
 
-const EVERYTHING: [&str; 2] = ["--workspace", "--all-features"];
+/// The whole workspace with all features but the one that has a stage of its own.
+fn everything(workspace: &Workspace) -> [String; 2] {
+    let features = workspace
+        .features()
+        .filter(|(_, name)| *name != rocksdb::FEATURE);
+    let features: Vec<_> = features
+        .map(|(package, name)| format!("{package}/{name}"))
+        .collect();
+    [
+        "--workspace".to_owned(),
+        format!("--features={}", features.join(",")),
+    ]
+}
 
 fn clippy(workspace: &Workspace) -> Outcome {
     let lint = ["--all-targets", "--", "--deny", "warnings"];
-    run(workspace, cargo().arg("clippy").args(EVERYTHING).args(lint))
+    run(
+        workspace,
+        cargo().arg("clippy").args(everything(workspace)).args(lint),
+    )
 }
 
 fn docs(workspace: &Workspace) -> Outcome {
@@ -142,7 +166,7 @@ fn docs(workspace: &Workspace) -> Outcome {
         workspace,
         cargo()
             .args(doc)
-            .args(EVERYTHING)
+            .args(everything(workspace))
             .env("RUSTDOCFLAGS", "--deny=warnings"),
     )
 }
@@ -158,13 +182,16 @@ fn tests(workspace: &Workspace) -> Outcome {
     run(
         workspace,
         command
-            .args(EVERYTHING)
+            .args(everything(workspace))
             .args(["--lib", "--bins", "--tests", "--examples"]),
     )
 }
 
 fn doctests(workspace: &Workspace) -> Outcome {
-    run(workspace, cargo().args(["test", "--doc"]).args(EVERYTHING))
+    run(
+        workspace,
+        cargo().args(["test", "--doc"]).args(everything(workspace)),
+    )
 }
 
 /// The crate that holds what `loom` and `asan` run, with few others below it.
@@ -223,43 +250,6 @@ fn own_target(workspace: &Workspace, name: &str) -> PathBuf {
     shared.join(name)
 }
 
-/// Mounts a small disk in memory, which takes Linux and root.
-fn small_disk(workspace: &Workspace) -> Outcome {
-    let name = format!("cutwater-small-disk-{}", std::process::id());
-    let directory = std::env::temp_dir().join(name);
-    if let Err(error) = std::fs::create_dir_all(&directory) {
-        return Outcome::Failed(format!("{}: {error}", directory.display()));
-    }
-    let mut mount = Command::new("mount");
-    mount.args(["-t", "tmpfs", "-o", "size=1m", "cutwater"]);
-    let outcome = if succeeds(mount.arg(&directory)) {
-        let test = [
-            "test",
-            "--package",
-            "cutwater-runtime",
-            "--test",
-            "full_disk",
-        ];
-        let outcome = run(
-            workspace,
-            cargo().args(test).env("CUTWATER_SMALL_DISK", &directory),
-        );
-        if succeeds(Command::new("umount").arg(&directory)) {
-            outcome
-        } else {
-            Outcome::Failed(format!("{} could not be unmounted", directory.display()))
-        }
-    } else {
-        Outcome::NotRun("no tmpfs can be mounted here (it takes Linux and root)".to_owned())
-    };
-    match std::fs::remove_dir(&directory) {
-        Err(error) if outcome == Outcome::Passed => {
-            Outcome::Failed(format!("{}: {error}", directory.display()))
-        }
-        _ => outcome,
-    }
-}
-
 /// Builds every crate from its own archive, against the archives of the others: finds a file or a
 /// version that is not published. Offline, since the stages before have fetched all there is to fetch.
 fn package(workspace: &Workspace) -> Outcome {
@@ -305,7 +295,7 @@ fn msrv(workspace: &Workspace) -> Outcome {
         workspace,
         Command::new("rustup")
             .args(check)
-            .args(EVERYTHING)
+            .args(everything(workspace))
             .env_remove("CARGO"),
     )
 }

@@ -55,6 +55,14 @@ impl Workspace {
             .filter(|package| package.is_published())
     }
 
+    /// All features: whose, and what they are called.
+    pub(crate) fn features(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.packages.iter().flat_map(|package| {
+            let features = package.manifest.keys("features");
+            features.map(|feature| (package.name(), feature))
+        })
+    }
+
     /// The real name of a dependency, though it be renamed here or in `[workspace.dependencies]`.
     pub(crate) fn package_name<'a>(&'a self, dependency: &'a Dependency) -> &'a str {
         let renamed_for_all = || {

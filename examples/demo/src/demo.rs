@@ -19,6 +19,7 @@ use crate::{
     process::Process,
     report::{History, Recovery, Stop},
     run::Run,
+    state::State,
 };
 
 /// What the user says on the command line of the demo.
@@ -31,6 +32,11 @@ pub(crate) struct Demo<O: clap::Args> {
     rate: Option<u64>,
     #[command(flatten)]
     flow: Flow,
+    #[command(flatten)]
+    state: State,
+    /// Let every other run keep its state in memory instead, which takes full checkpoints
+    #[arg(long)]
+    switch: bool,
     /// Decides where the job is killed
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -68,6 +74,8 @@ pub(crate) fn demo<E: Example>(options: &Demo<E::Options>) -> Result<bool, BoxEr
         inputs: example.files(&directory)?,
         rate,
         flow,
+        state: options.state,
+        switch: options.switch,
         output: directory.join(OUTPUT),
         checkpoints: directory.join("checkpoints"),
         directory,
@@ -119,6 +127,8 @@ struct Stage {
     inputs: Vec<PathBuf>,
     rate: u64,
     flow: Flow,
+    state: State,
+    switch: bool,
     directory: PathBuf,
     checkpoints: PathBuf,
     output: PathBuf,
@@ -129,7 +139,7 @@ impl Stage {
     /// Runs the job until its kill, or to the end.
     fn perform(&self, number: usize, run: &Planned, history: &mut History) -> Result<(), BoxError> {
         let log = self.directory.join(format!("run-{}.log", number + 1));
-        let mut process = Process::start(&self.child(run), &log)?;
+        let mut process = Process::start(&self.child(number, run), &log)?;
         let mut restored = Restored::default();
         let mut latest = None;
         loop {
@@ -179,7 +189,7 @@ impl Stage {
         }
     }
 
-    fn child(&self, run: &Planned) -> Run {
+    fn child(&self, number: usize, run: &Planned) -> Run {
         Run {
             inputs: self.inputs.clone(),
             checkpoints: self.checkpoints.clone(),
@@ -187,6 +197,7 @@ impl Stage {
             parallelism: run.parallelism,
             rate: self.rate,
             flow: self.flow,
+            state: self.state.of_run(number, self.switch),
             halt: run.halt,
         }
     }

@@ -15,6 +15,7 @@ mod plan;
 mod process;
 mod report;
 mod run;
+mod state;
 
 use std::{
     error::Error,

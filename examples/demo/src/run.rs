@@ -29,6 +29,7 @@ use crate::{
     event::{Checkpoint, Event, What},
     flow::{self, Flow},
     halt::{Halt, Window},
+    state::State,
 };
 
 /// What the demo says on the command line of a run.
@@ -51,6 +52,8 @@ pub struct Run {
     pub(crate) rate: u64,
     #[command(flatten)]
     pub(crate) flow: Flow,
+    #[command(flatten)]
+    pub(crate) state: State,
     /// Stop and wait at the first such moment, `prepared:5400` for example.
     #[arg(long)]
     pub(crate) halt: Option<Halt>,
@@ -118,20 +121,22 @@ impl Run {
         arguments.extend(["--parallelism".into(), self.parallelism.to_string().into()]);
         arguments.extend(["--rate".into(), self.rate.to_string().into()]);
         arguments.extend(self.flow.arguments());
+        arguments.extend(self.state.arguments());
         if let Some(halt) = self.halt {
             arguments.extend(["--halt".into(), halt.to_string().into()]);
         }
         arguments
     }
 
-    fn settings(&self) -> Settings {
+    fn settings(&self) -> Result<Settings, BoxError> {
         let mut settings = Settings::default();
         settings.parallelism = self.parallelism;
         settings.checkpoint_interval = Some(INTERVAL);
         settings.retained_checkpoints = 3;
         self.flow.set(&mut settings);
+        self.state.set(&mut settings, &self.checkpoints)?;
         settings.restart = Restart::Never; // A failure that was not planned is not to be mended in silence.
-        settings
+        Ok(settings)
     }
 }
 
@@ -146,7 +151,7 @@ pub(crate) fn run<E: Example>(run: Run) -> Result<(), BoxError> {
     });
     let job = E::job(&run, Counter(Arc::clone(&watch)));
     let store = LocalBlobs::open(&run.checkpoints)?;
-    let mut settings = run.settings();
+    let mut settings = run.settings()?;
     let observes = Arc::clone(&watch);
     settings.observer = Observer::new(move |moment| observes.reached(moment));
     job.start(store, settings)?.wait()?;

@@ -33,8 +33,9 @@ impl RunningTotals {
         let totals = open.keyed.value::<Totals>("totals").map_err(|error| {
             Error::new(ErrorKind::Restore, "the totals have no state").with_source(error)
         })?;
-        let restored = open.keyed[totals].iter();
-        counter.restored(restored.map(|(_, totals)| totals.flights).sum());
+        let mut flights = 0;
+        open.keyed[totals].for_each(|_, totals| flights += totals.flights)?;
+        counter.restored(flights);
         Ok(Self { totals, counter })
     }
 }

@@ -45,8 +45,9 @@ impl Count {
         let visits = open.keyed.value::<u64>("visits").map_err(|error| {
             Error::new(ErrorKind::Restore, "the visits have no state").with_source(error)
         })?;
-        let restored = open.keyed[visits].iter();
-        counter.restored(restored.map(|(_, visits)| *visits).sum());
+        let mut sum = 0;
+        open.keyed[visits].for_each(|_, visits| sum += visits)?;
+        counter.restored(sum);
         Ok(Self { visits, counter })
     }
 }

@@ -3,12 +3,18 @@
 use std::time::Duration;
 
 use crate::common::{Barrage, assert_ledger, counting, settings, start, wait_until};
-use cutwater_runtime::{Collect, State};
+use cutwater_runtime::{Collect, Settings, State};
 
 const RECORDS: u64 = 10_000;
 
 #[test]
 fn a_stopped_job_continues_with_any_parallelism() {
+    stop_and_continue(|_, parallelism| settings(parallelism));
+}
+
+/// Stops a job in the middle of its input several times, and goes on with the `settings` for the run's
+/// number and its parallelism.
+pub(crate) fn stop_and_continue(settings: impl Fn(usize, u16) -> Settings) {
     let directory = tempfile::tempdir().unwrap();
     let output = Collect::new();
     for (run, parallelism) in [2, 3, 1, 4].into_iter().enumerate() {
@@ -22,7 +28,7 @@ fn a_stopped_job_continues_with_any_parallelism() {
             }
             number
         });
-        let handle = start(job, directory.path(), settings(parallelism));
+        let handle = start(job, directory.path(), settings(run, parallelism));
         hold.await_waiting();
         handle.stop();
         wait_until("the last checkpoint is triggered", || {
@@ -33,8 +39,8 @@ fn a_stopped_job_continues_with_any_parallelism() {
         assert!(!outcome.is_finished, "run {run} was stopped in the middle");
     }
     let job = counting(RECORDS, &output, |number| number);
-    let outcome = start(job, directory.path(), settings(2)).wait().unwrap();
-    assert!(outcome.is_finished);
+    let outcome = start(job, directory.path(), settings(4, 2)).wait();
+    assert!(outcome.unwrap().is_finished);
     assert_ledger(output.take(), RECORDS);
 }
 

@@ -24,13 +24,19 @@ impl Attempt {
         let upload = self.uploads.swap_remove(index);
         let (task, checkpoint) = (upload.task, upload.checkpoint);
         match done {
-            Ok(part) => self.reports.push(Event::Acked {
-                generation: self.generation,
-                checkpoint,
-                task,
-                part,
-                stats: upload.stats,
-            }),
+            Ok(part) => {
+                env.coverage.add("files named again", part.reused);
+                env.coverage
+                    .add("files to be named again and gone", part.gone);
+                self.tasks[task.0].written(checkpoint, &part);
+                self.reports.push(Event::Acked {
+                    generation: self.generation,
+                    checkpoint,
+                    task,
+                    part,
+                    stats: upload.stats,
+                });
+            }
             Err(_) => self.decline(task, checkpoint, Decline::Failed),
         }
         true

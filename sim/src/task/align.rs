@@ -12,7 +12,7 @@ use super::{News, Surroundings, Task};
 use crate::{
     record::{Item, Record},
     stepped::at_once,
-    stored::{ChannelName, Frozen, InFlight},
+    stored::{self, ChannelName, Frozen, InFlight},
     trace,
 };
 
@@ -43,8 +43,14 @@ impl Task {
         }
         match notice {
             Notice::Trigger(barrier) => self.tell(Event::Triggered { barrier }, at),
-            Notice::Aborted(checkpoint) => self.tell(Event::Aborted { checkpoint }, at),
-            Notice::Completed(checkpoint) => self.unsettled.completed(checkpoint),
+            Notice::Aborted(checkpoint) => {
+                self.shared.aborted(checkpoint);
+                self.tell(Event::Aborted { checkpoint }, at);
+            }
+            Notice::Completed(checkpoint) => {
+                self.shared.confirmed(checkpoint);
+                self.unsettled.completed(checkpoint);
+            }
             Notice::Released(before) => {
                 if let Some(writer) = &mut self.writer {
                     at_once(writer.released(before)).expect("the sink needs no answer");
@@ -194,8 +200,20 @@ impl Task {
     /// Fixes the task's view. What was restored and not processed yet is in flight.
     fn freeze(&mut self, now: Time, barrier: Barrier, at: &mut Surroundings<'_>) {
         let checkpoint = barrier.checkpoint;
+        for (group, counts) in &self.counts {
+            let file = || {
+                let name = format!("c{checkpoint}-{group}");
+                (name, stored::file(*group, counts))
+            };
+            self.files.entry(*group).or_insert_with(file);
+        }
+        let shared = self
+            .files
+            .iter()
+            .filter(|(_, (name, bytes))| self.shared.contains(name, bytes.len() as u64));
         let mut frozen = Frozen {
-            counts: self.counts.clone(),
+            files: self.files.clone(),
+            shared: shared.map(|(group, _)| *group).collect(),
             positions: self
                 .positions
                 .iter()

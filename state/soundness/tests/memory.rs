@@ -45,8 +45,9 @@ fn snapshots_written_beside_updates_are_cuts_in_time() {
                 let mut states =
                     KeyedStates::<String>::restore("op", groups, max, [stored(task)]).unwrap();
                 let handle = states.value::<Vec<u8>>("v").unwrap();
-                let found = states[handle].iter();
-                let found: BTreeMap<_, _> = found.map(|(k, v)| (k.clone(), v.clone())).collect();
+                let mut found = BTreeMap::new();
+                let each = states[handle].for_each(|k, v| drop(found.insert(k.clone(), v.clone())));
+                each.unwrap();
                 assert!(found == expected, "checkpoint {checkpoint}");
             });
             for _ in 0..2000 {
@@ -95,8 +96,9 @@ fn incremental_snapshots_written_beside_updates_are_cuts_in_time() {
                 let old = Restored::new(snapshot.manifest, mine);
                 let mut states = KeyedStates::<u64>::restore("op", groups, max, [old]).unwrap();
                 let handle = states.value::<String>("v").unwrap();
-                let found = states[handle].iter();
-                let found: BTreeMap<_, _> = found.map(|(k, v)| (*k, v.clone())).collect();
+                let mut found = BTreeMap::new();
+                let each = states[handle].for_each(|k, v| drop(found.insert(*k, v.clone())));
+                each.unwrap();
                 assert!(found == expected, "checkpoint {checkpoint}");
             });
             for key in 0..500 * (checkpoint % 3) {
@@ -147,8 +149,11 @@ fn a_clone_that_panics_leaves_the_states_usable() {
     let mut again =
         KeyedStates::<u64>::restore("op", KeyGroupRange::new(0, 1), max, [old]).unwrap();
     let handle_again = again.value::<fragile::Fragile>("v").unwrap();
-    assert!(again[handle_again].iter().all(|(_, value)| value.is_new()));
-    assert_eq!(states[handle].iter().count(), 1000);
+    let are_new = again[handle_again].for_each(|_, value| assert!(value.is_new()));
+    are_new.unwrap();
+    let mut count = 0;
+    states[handle].for_each(|_, _| count += 1).unwrap();
+    assert_eq!(count, 1000);
 }
 
 mod fragile {

@@ -20,7 +20,7 @@ use std::{iter, mem};
 use cutwater_keygroups::{Key, KeyHash};
 
 use blocks::Blocks;
-pub(crate) use blocks::{BlockId, Frozen};
+pub(crate) use blocks::{BlockId, ByGroup, Frozen};
 use hints::{Hint, Hints};
 use index::{ENTRIES_MAX, HOME_BITS, Index};
 
@@ -57,6 +57,9 @@ struct Bucket {
     /// A block for more entries whose hashes agree in all bits that could tell them apart.
     next: Option<u32>,
 }
+
+/// Where an entry is, until the table is written to: a block and a position in it.
+pub(crate) type Spot = (usize, usize);
 
 /// A key to be looked for, which may be in other pieces than the stored ones.
 pub(crate) trait Lookup<K>: Copy {
@@ -162,9 +165,21 @@ impl<K: Key, V: Clone> Table<K, V> {
         result
     }
 
-    /// The block and position of `key`: where the prefetch saw it, if it is still there.
+    /// The value at a spot.
     #[inline]
-    fn find(&self, group: usize, hash: KeyHash, key: impl Lookup<K>) -> Option<(usize, usize)> {
+    pub(crate) fn value(&self, (number, at): Spot) -> &V {
+        &self.blocks.entries(number)[at].1
+    }
+
+    /// The value at a spot, to change in place.
+    #[inline]
+    pub(crate) fn value_mut(&mut self, (number, at): Spot) -> &mut V {
+        self.blocks.value_mut(number, at)
+    }
+
+    /// Where `key` is: where the prefetch saw it, if it is still there.
+    #[inline]
+    pub(crate) fn find(&self, group: usize, hash: KeyHash, key: impl Lookup<K>) -> Option<Spot> {
         if let Some(Hint { block, at, .. }) = self.hints.next_for(hash) {
             let (number, at) = (block as usize, at as usize);
             let entries = self.blocks.entries(number);
@@ -246,15 +261,44 @@ impl<K: Key, V: Clone> Table<K, V> {
             .map(|(key, value)| (key, value))
     }
 
+    /// The entries of a block, of which there are so many as [`blocks`](Self::blocks) says.
+    pub(crate) fn block(&self, number: usize) -> Option<&[(K, V)]> {
+        (number < self.blocks.len()).then(|| self.blocks.entries(number))
+    }
+
     /// A view of all entries as of now, by group, which later writes do not change; or only of the blocks
     /// written to since the freeze whose epoch was `base`.
     pub(crate) fn freeze(&mut self, base: Option<u64>) -> Frozen<K, V> {
         self.blocks.freeze(base)
     }
 
-    /// Adds an entry whose key is not there yet; returns its block and position.
+    /// How many blocks there are.
+    pub(crate) fn blocks(&self) -> usize {
+        self.blocks.len()
+    }
+
+    /// Removes the entries of a block whose values `keep` refuses; returns how many those were.
+    pub(crate) fn retain_in(&mut self, number: usize, keep: impl FnMut(&V) -> bool) -> usize {
+        let values = self.blocks.entries(number).iter().map(|(_, value)| value);
+        let kept: Vec<bool> = values.map(keep).collect();
+        let before = kept.len();
+        if kept.iter().all(|&kept| kept) {
+            return 0; // not even copied aside for a snapshot
+        }
+        self.blocks.modify(number, |entries, bucket| {
+            let mut kept = kept.into_iter();
+            entries.retain(|_| kept.next().expect("one for each entry"));
+            bucket.index = Index::with_room_for(entries.len().max(1));
+            for (at, entry) in entries.iter().enumerate() {
+                bucket.index.insert(lower(entry), at);
+            }
+            before - entries.len()
+        })
+    }
+
+    /// Adds an entry whose key is not there yet; returns where.
     #[cold]
-    fn insert(&mut self, group: usize, hash: KeyHash, entry: (K, V)) -> (usize, usize) {
+    pub(crate) fn insert(&mut self, group: usize, hash: KeyHash, entry: (K, V)) -> Spot {
         if self.groups[group].is_empty() {
             let number = self.add_block(group, 0);
             self.groups[group].push(number);

@@ -5,12 +5,20 @@ use std::collections::BTreeMap;
 
 use cutwater_barrier::CheckpointId;
 use cutwater_keygroups::{Key, KeyGroupRange, MaxParallelism};
-use cutwater_state::{KeyedStates, Restored, SnapshotTask};
+use cutwater_state::{Data, KeyedStates, Restored, SnapshotTask, ValueState};
 
 pub(crate) const MAX: MaxParallelism = MaxParallelism::new(12).unwrap();
 
 pub(crate) fn all() -> KeyGroupRange {
     KeyGroupRange::new(0, 12)
+}
+
+/// All keys with their values.
+pub(crate) fn entries<K: Key, V: Data>(state: &mut ValueState<K, V>) -> Vec<(K, V)> {
+    let mut entries = Vec::new();
+    let each = state.for_each(|key, value| entries.push((key.clone(), value.clone())));
+    each.unwrap();
+    entries
 }
 
 /// The manifest and files of a snapshot.

@@ -58,17 +58,19 @@ impl Subtask {
     }
 }
 
-fn contents(subtasks: &[Subtask]) -> Reference {
+fn contents(subtasks: &mut [Subtask]) -> Reference {
     let mut found = Reference::default();
     for subtask in subtasks {
-        for (key, value) in subtask.states[subtask.value].iter() {
+        let values = subtask.states[subtask.value].for_each(|key, value| {
             let twice = found.0.insert(*key, value.clone());
             assert_eq!(twice, None, "key {key} is there twice");
-        }
-        for (key, list) in subtask.states[subtask.list].iter() {
+        });
+        values.unwrap();
+        let lists = subtask.states[subtask.list].for_each(|key, list| {
             let twice = found.1.insert(*key, list.copied().collect());
             assert_eq!(twice, None, "key {key} is there twice");
-        }
+        });
+        lists.unwrap();
     }
     found
 }
@@ -250,7 +252,7 @@ impl World {
         self.late.clear();
         let parallelism = 1 + self.random.below(4) as u16;
         self.subtasks = Subtask::all(parallelism, &self.files.restored());
-        let found = contents(&self.subtasks);
+        let found = contents(&mut self.subtasks);
         assert!(
             found == self.completed,
             "seed {seed}: another state came back"

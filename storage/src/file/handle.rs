@@ -6,8 +6,11 @@ use bytes::Bytes;
 use cutwater_barrier::CheckpointId;
 use cutwater_keygroups::KeyGroupRange;
 
-use super::read;
-use crate::{Error, ErrorKind, FileRef, KeyedHandle, Result, SharedBlobs, StateFiles};
+use super::read_near;
+use crate::{
+    Error, ErrorKind, FileRef, KeyedHandle, Result, SharedBlobs, StateFiles,
+    local_copies::LocalCopies,
+};
 
 impl StateFiles {
     /// Begins the snapshot that subtask `subtask` of the operator `uid` writes for `checkpoint`.
@@ -36,6 +39,7 @@ impl StateFiles {
     pub fn reader(&self, handle: &KeyedHandle) -> HandleReader {
         HandleReader {
             blobs: self.blobs.clone(),
+            local: self.local.clone(),
             files: handle.files.clone(),
         }
     }
@@ -124,6 +128,7 @@ impl HandleWriter {
 #[derive(Clone, Debug)]
 pub struct HandleReader {
     blobs: SharedBlobs,
+    local: Option<LocalCopies>,
     files: Vec<FileRef>,
 }
 
@@ -141,6 +146,6 @@ impl HandleReader {
                 "is not named by the checkpoint's metadata",
             ));
         };
-        read(&self.blobs, file, range).await
+        read_near(self.local.as_ref(), &self.blobs, file, range).await
     }
 }

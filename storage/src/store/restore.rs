@@ -52,10 +52,8 @@ impl CheckpointStore {
     /// As [`restore_latest`](Self::restore_latest).
     pub async fn restore(&self, checkpoint: CheckpointId) -> Result<RestorePoint> {
         let fresh = self.restore_nothing()?;
-        let metadata = self.load(checkpoint).await?;
-        self.named.retain(&metadata); // its files may be named again
         Ok(RestorePoint {
-            metadata: Some(metadata),
+            metadata: Some(self.load(checkpoint).await?),
             is_committed: self.last_committed() >= Some(checkpoint),
             ..fresh
         })

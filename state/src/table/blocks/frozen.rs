@@ -1,6 +1,9 @@
 //! A snapshot's face of the blocks: each as it was when they were frozen, once, on any thread.
 
-use std::sync::{OnceLock, atomic::Ordering};
+use std::{
+    sync::{OnceLock, atomic::Ordering},
+    vec,
+};
 
 use super::{
     CHUNK, Cell, Cells,
@@ -168,6 +171,14 @@ impl<K: Clone, V: Clone> Frozen<K, V> {
         Ok(())
     }
 
+    /// To go through the wanted blocks group after group.
+    pub(crate) fn by_group(self) -> ByGroup<K, V> {
+        ByGroup {
+            frozen: self,
+            rest: None,
+        }
+    }
+
     fn block_id(&self, number: usize) -> BlockId {
         BlockId {
             group: self.side.cell(number).group.load(Ordering::Relaxed),
@@ -216,6 +227,47 @@ impl<K: Clone, V: Clone> Frozen<K, V> {
             }
             Claim::Taken => None,
         }
+    }
+}
+
+/// The wanted blocks of a view, by rising group.
+#[derive(Debug)]
+pub(crate) struct ByGroup<K, V> {
+    frozen: Frozen<K, V>,
+    /// Those that have not been read. Sorted when they are first asked for, which is in the writer's thread.
+    rest: Option<vec::IntoIter<BlockId>>,
+}
+
+impl<K: Clone, V: Clone> ByGroup<K, V> {
+    /// Calls `f` with the entries of each block of `group`. Groups must be asked for in rising order; those left
+    /// out are passed over.
+    pub(crate) fn drain<E>(
+        &mut self,
+        group: u16,
+        mut f: impl FnMut(&[(K, V)]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        while let Some(&block) = self.rest().as_slice().first()
+            && block.group <= group
+        {
+            self.rest().next();
+            if block.group == group {
+                self.frozen
+                    .read(block.number as usize, &mut f)
+                    .transpose()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn rest(&mut self) -> &mut vec::IntoIter<BlockId> {
+        let Self { frozen, rest } = self;
+        rest.get_or_insert_with(|| {
+            if frozen.pressed {
+                frozen.take_aside();
+            }
+            frozen.through.clear();
+            frozen.wanted().into_iter()
+        })
     }
 }
 

@@ -46,7 +46,7 @@ use std::{
 
 use buffer::{Buffer, Recycle};
 use frozen::Side;
-pub(crate) use frozen::{BlockId, Frozen};
+pub(crate) use frozen::{BlockId, ByGroup, Frozen};
 use slot::State;
 use sync::{Arc, AtomicPtr, AtomicU64, fence};
 
@@ -145,6 +145,12 @@ impl<K: Clone, V: Clone, X> Blocks<K, V, X> {
             extra,
         });
         (chunks - 1) * CHUNK + chunk.blocks.len() - 1
+    }
+
+    /// How many blocks there are.
+    pub(crate) fn len(&self) -> usize {
+        let full = self.chunks.len().saturating_sub(1) * CHUNK;
+        full + self.chunks.last().map_or(0, |chunk| chunk.blocks.len())
     }
 
     #[inline]
