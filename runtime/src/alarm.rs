@@ -1,11 +1,16 @@
 //! When the next timer of a task's operators is due: what the task waits for at most.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicI64, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering},
+    },
+    time::Instant,
 };
 
 use cutwater_state::Timestamp;
+
+use crate::clock::Clock;
 
 /// The earliest time for which any operator of one task asked. All on the task's thread.
 #[derive(Clone, Debug)]
@@ -28,13 +33,25 @@ impl Alarm {
 
     /// When it goes off.
     #[inline]
-    pub(crate) fn time(&self) -> Option<Timestamp> {
+    fn time(&self) -> Option<Timestamp> {
         let millis = self.0.load(Ordering::Relaxed);
         (millis != NEVER).then(|| Timestamp::from_millis(millis))
     }
 
-    /// It has gone off: whoever still waits for something sets it again.
-    pub(crate) fn clear(&self) {
+    /// When it goes off, by the clock that is waited with.
+    pub(crate) fn instant(&self, clock: Clock) -> Option<Instant> {
+        self.time().and_then(|time| clock.instant_at(time))
+    }
+
+    /// The time, if it goes off. Whoever waits for something later sets it again.
+    #[inline]
+    pub(crate) fn take_due(&self, clock: Clock) -> Option<Timestamp> {
+        let time = self.time()?;
+        let now = clock.timestamp(clock.now());
+        if now < time {
+            return None;
+        }
         self.0.store(NEVER, Ordering::Relaxed);
+        Some(now)
     }
 }

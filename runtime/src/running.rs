@@ -175,14 +175,9 @@ impl Running {
 
     /// Calls timers that are due, but not more than make one batch: input and barriers have their turn too.
     fn fire(&mut self) -> TaskResult {
-        // Nothing is processed behind the last cut.
-        let Some(time) = self.alarm.time().filter(|_| self.last.is_none()) else {
-            return Ok(());
-        };
-        let clock = self.attempt.clock;
-        let now = clock.timestamp(clock.now());
-        if now >= time {
-            self.alarm.clear();
+        if self.last.is_none() // else nothing is processed any more
+            && let Some(now) = self.alarm.take_due(self.attempt.clock)
+        {
             self.visit(&mut Visit::Timers(now))?;
         }
         Ok(())
@@ -194,11 +189,8 @@ impl Running {
         let clock = self.attempt.clock;
         let deadline = self.alignment.deadline();
         let deadline = deadline.and_then(|at| clock.instant_of(at));
-        let alarm = self
-            .alarm
-            .time()
-            .filter(|_| wanted == Wanted::All && self.last.is_none());
-        let alarm = alarm.and_then(|time| clock.instant_at(time));
+        let may_fire = wanted == Wanted::All && self.last.is_none();
+        let alarm = self.alarm.instant(clock).filter(|_| may_fire);
         let until = until.into_iter().chain(deadline).chain(alarm).min();
         let alignment = &self.alignment;
         let since = clock.instant();
