@@ -3,6 +3,7 @@
 //! Each file below holds one kind of text and is a function from that text to its problems, so that
 //! its tests need no files. Here they are read: all of the project but what git and cargo keep.
 
+mod conformance;
 mod everywhere;
 mod markdown;
 mod papers;
@@ -90,6 +91,9 @@ fn of_file(root: &Path, path: &Path) -> Result<Vec<Problem>, String> {
         "rs" => problems.extend(source::problems(&text)),
         "md" => problems.extend(markdown::problems(root, path, &text)),
         _ => {}
+    }
+    if path.ends_with("CONFORMANCE.md") {
+        problems.extend(conformance::problems(&text, &conformance::items(root)?));
     }
     Ok(problems)
 }
