@@ -10,6 +10,7 @@ mod committer;
 mod coordinator;
 mod increments;
 mod keygroups;
+mod kinds;
 mod log;
 mod storage;
 mod watch;
@@ -46,6 +47,7 @@ const LISTS: &[(&str, &[Mutant])] = &[
     ("checkpoint log", log::MUTANTS),
     ("store, upserts", storage::MUTANTS),
     ("incremental snapshots", increments::MUTANTS),
+    ("kinds of state", kinds::MUTANTS),
     ("committer", committer::MUTANTS),
     ("key groups", keygroups::MUTANTS),
 ];
