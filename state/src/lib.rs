@@ -43,6 +43,20 @@
 //! [`ErrorKind::WrongGroup`] if the key's group is not one of the subtask's; nothing is read or
 //! written then.
 //!
+//! # What can be declared
+//!
+//! | [`KeyedStates`] | for each key |
+//! |---|---|
+//! | [`value`](KeyedStates::value) | one value, changed in place |
+//! | [`list`](KeyedStates::list), [`map`](KeyedStates::map) | a list, a sorted map |
+//! | [`reducing`](KeyedStates::reducing), [`aggregating`](KeyedStates::aggregating) | what all that was added amounts to |
+//! | [`timers`](KeyedStates::timers) | times at which something is due |
+//! | [`namespaced`](KeyedStates::namespaced) | each of these several times, such as once per window |
+//! | [`expiring`](KeyedStates::expiring) | the first five, with elements that [expire](Ttl) |
+//!
+//! What happens if the declaration is another one after a restart, [`Descriptor`] says. [`OperatorStates`] has what
+//! belongs to a subtask, not to a key.
+//!
 //! # Cost
 //!
 //! A `u64` key with an `i64` value takes some 25 bytes: 16 for the entry, 5 for its place in an index, and

@@ -6,8 +6,8 @@ use std::{panic, time::Duration};
 
 use common::{MAX, Stored, all};
 use cutwater_state::{
-    Aggregate, Descriptor, ErrorKind, Expiring, Handle, Keyed, KeyedStates, ListState, MapState,
-    Result, Timestamp, Ttl, ValueState,
+    Aggregate, Backend, Descriptor, Error, ErrorKind, Expiring, Handle, Keyed, KeyedStates,
+    ListState, MapState, Result, Timestamp, Ttl, ValueState, testkit::SortedRows,
 };
 
 const TEN: Ttl = Ttl::new(Duration::from_millis(10));
@@ -303,9 +303,14 @@ fn stamps_outlast_a_restart_and_another_length() -> Result<()> {
 
 /// B35, F116: elements that begin to expire count from the restore, those that no longer do are
 /// kept; in values, lists and maps, with a change of type at the same time.
-#[test]
-fn expiry_is_switched_on_and_off_and_keeps_the_elements() -> Result<()> {
-    let mut plain = states();
+fn expiry_is_switched_on_and_off(backend: &Backend) -> Result<()> {
+    let restore = |stored: &Stored, now| {
+        let old = [stored.restored()];
+        let mut states = KeyedStates::<u64>::open(backend, "op", all(), MAX, old)?;
+        states.set_time(at(now));
+        Ok::<_, Error>(states)
+    };
+    let mut plain = KeyedStates::<u64>::open(backend, "op", all(), MAX, [])?;
     let value = plain.value::<u32>("value")?;
     let lists = plain.list::<u32>("list")?;
     let maps = plain.map::<u32, u32>("map")?;
@@ -316,7 +321,7 @@ fn expiry_is_switched_on_and_off_and_keeps_the_elements() -> Result<()> {
     plain[maps].put(keyed, 1, 2)?;
     plain[sum].add(keyed, 5)?;
 
-    let mut expiring = restore(&Stored::of(&mut plain), 100);
+    let mut expiring = restore(&Stored::of(&mut plain), 100)?;
     let value: Value = expiring.expiring(TEN)?.value("value")?;
     let lists: List = expiring.expiring(TEN)?.list("list")?;
     let maps: Map = expiring.expiring(TEN)?.map("map")?;
@@ -332,7 +337,7 @@ fn expiry_is_switched_on_and_off_and_keeps_the_elements() -> Result<()> {
     expiring.set_time(at(110));
     assert_eq!(get(&mut expiring, value), None);
 
-    let mut plain = restore(&stored, 1_000_000);
+    let mut plain = restore(&stored, 1_000_000)?;
     let text = |n: u32| n.to_string();
     let value = plain.value(Descriptor::new("value").migrate_from(text))?;
     let lists = plain.list::<u32>("list")?;
@@ -343,6 +348,16 @@ fn expiry_is_switched_on_and_off_and_keeps_the_elements() -> Result<()> {
     assert_eq!(plain[maps].get(keyed, &1)?.map(String::as_str), Some("2"));
     assert_eq!(plain.undeclared(), ["sum"]);
     Ok(())
+}
+
+#[test]
+fn expiry_is_switched_and_keeps_the_elements_in_memory() -> Result<()> {
+    expiry_is_switched_on_and_off(&Backend::memory())
+}
+
+#[test]
+fn expiry_is_switched_and_keeps_the_elements_in_rows() -> Result<()> {
+    expiry_is_switched_on_and_off(&Backend::rows(SortedRows::new(1 << 20)))
 }
 
 /// B35, F111: a time that would end after time itself never ends.
