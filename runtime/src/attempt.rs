@@ -24,6 +24,7 @@ use tokio::{runtime::Handle, sync::mpsc};
 
 use crate::{
     Error, ErrorKind, Result, Settings,
+    alarm::Alarm,
     channel::{Gate, Sender},
     clock::Clock,
     graph::{Graph, NodeId},
@@ -211,6 +212,7 @@ impl Tasks {
             max_parallelism: attempt.max_parallelism,
             senders: senders.collect(),
             backlog: Backlog::default(),
+            alarm: Alarm::default(),
         }
     }
 

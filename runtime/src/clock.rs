@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use cutwater_barrier::Time;
+use cutwater_state::Timestamp;
 
 /// The clock of one process: tasks and coordinator read the same one, so start delays are exact.
 #[derive(Clone, Copy, Debug)]
@@ -39,6 +40,19 @@ impl Clock {
     /// When `time` will be, or was. `None` if that is never.
     pub(crate) fn instant_of(&self, time: Time) -> Option<Instant> {
         self.start.checked_add(time.since_start())
+    }
+
+    /// `time` on the axis of timers, which goes on after a restart.
+    pub(crate) fn timestamp(&self, time: Time) -> Timestamp {
+        let millis = i64::try_from(self.unix_millis(time));
+        Timestamp::from_millis(millis.unwrap_or(i64::MAX))
+    }
+
+    /// When it will be `timestamp`, or was. `None` if that is never.
+    pub(crate) fn instant_at(&self, timestamp: Timestamp) -> Option<Instant> {
+        let since_epoch = u64::try_from(timestamp.millis()).unwrap_or(0);
+        let since_start = Duration::from_millis(since_epoch).saturating_sub(self.unix_start);
+        self.start.checked_add(since_start)
     }
 
     /// A number in `0.0..1.0` that differs from process to process.

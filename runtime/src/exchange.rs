@@ -89,9 +89,11 @@ impl<T: Send + 'static> Outputs<T> {
             Visit::Cancel(checkpoint) => self.send_all(|| Item::Cancel(*checkpoint)),
             Visit::EndOfData => self.send_all(|| Item::EndOfData),
             Visit::Probe(probe) => self.send_all(|| Item::Probe(*probe)),
-            Visit::Snapshot(_) | Visit::Completed(_) | Visit::Aborted(_) | Visit::Released(_) => {
-                Ok(())
-            }
+            Visit::Timers(_)
+            | Visit::Snapshot(_)
+            | Visit::Completed(_)
+            | Visit::Aborted(_)
+            | Visit::Released(_) => Ok(()),
         }
     }
 }

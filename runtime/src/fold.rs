@@ -32,7 +32,7 @@ impl<K: Key, T: Record> KeyedStream<K, T> {
     }
 }
 
-struct Fold<K, T, V, U, F> {
+struct Fold<K, T, V: Data, U, F> {
     value: Handle<ValueState<K, V>>,
     fold: Arc<F>,
     types: PhantomData<fn(T) -> U>,

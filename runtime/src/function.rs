@@ -5,9 +5,9 @@
 //! synchronous, and may block: a task has its own thread.
 
 use cutwater_keygroups::{Key, KeyGroupRange};
-use cutwater_state::{Keyed, KeyedStates, OperatorStates};
+use cutwater_state::{Handle, Keyed, KeyedStates, OperatorStates, Timers, Timestamp};
 
-use crate::BoxError;
+use crate::{BoxError, Result};
 
 /// An operator with operator state and without keys.
 pub trait Process: 'static {
@@ -66,6 +66,18 @@ pub trait KeyedProcess<K: Key>: 'static {
         context: &mut KeyedContext<'_, K>,
         out: &mut Vec<Self::Out>,
     ) -> Result<(), BoxError>;
+
+    /// A processing-time timer of the key in `context`, set for `time`, is due. Only for operators that
+    /// [declared timers](KeyedOpen::processing_timers); an error fails the attempt, as this default does.
+    fn on_timer(
+        &mut self,
+        time: Timestamp,
+        context: &mut KeyedContext<'_, K>,
+        out: &mut Vec<Self::Out>,
+    ) -> Result<(), BoxError> {
+        let _ = (context, out);
+        Err(unexpected_timer(time))
+    }
 }
 
 /// [`KeyedProcess`] with two inputs that share keys and states.
@@ -92,6 +104,18 @@ pub trait KeyedCoProcess<K: Key>: 'static {
         context: &mut KeyedContext<'_, K>,
         out: &mut Vec<Self::Out>,
     ) -> Result<(), BoxError>;
+
+    /// A processing-time timer of the key in `context`, set for `time`, is due. Only for operators that
+    /// [declared timers](KeyedOpen::processing_timers); an error fails the attempt, as this default does.
+    fn on_timer(
+        &mut self,
+        time: Timestamp,
+        context: &mut KeyedContext<'_, K>,
+        out: &mut Vec<Self::Out>,
+    ) -> Result<(), BoxError> {
+        let _ = (context, out);
+        Err(unexpected_timer(time))
+    }
 }
 
 /// [`KeyedProcess`] with a second input that every subtask gets all of.
@@ -119,6 +143,22 @@ pub trait KeyedBroadcastProcess<K: Key>: 'static {
         context: &mut Context<'_>,
         out: &mut Vec<Self::Out>,
     ) -> Result<(), BoxError>;
+
+    /// A processing-time timer of the key in `context`, set for `time`, is due. Only for operators that
+    /// [declared timers](KeyedOpen::processing_timers); an error fails the attempt, as this default does.
+    fn on_timer(
+        &mut self,
+        time: Timestamp,
+        context: &mut KeyedContext<'_, K>,
+        out: &mut Vec<Self::Out>,
+    ) -> Result<(), BoxError> {
+        let _ = (context, out);
+        Err(unexpected_timer(time))
+    }
+}
+
+fn unexpected_timer(time: Timestamp) -> BoxError {
+    format!("the operator set a timer for {time} and has no `on_timer`; implement it").into()
 }
 
 /// Which subtask of an operator is meant.
@@ -160,6 +200,29 @@ pub struct KeyedOpen<'a, K: Key> {
     pub keyed: &'a mut KeyedStates<K>,
     /// Its list, union and broadcast states, one of each per subtask.
     pub operator: &'a mut OperatorStates,
+    /// The timers it asked for.
+    pub(crate) timers: &'a mut Option<Handle<Timers<K>>>,
+}
+
+/// The state that holds an operator's processing-time timers. Part of its identity, so it never changes.
+const PROCESSING_TIMERS: &str = "processing-time timers";
+
+impl<K: Key> KeyedOpen<'_, K> {
+    /// Declares timers by the clock, with those that were restored: whatever is
+    /// [set](Timers::set) with the handle leads to a call of `on_timer` once the clock says so, or as
+    /// soon as possible after a restore.
+    ///
+    /// # Errors
+    ///
+    /// As for [`KeyedStates::value`].
+    pub fn processing_timers(&mut self) -> Result<Handle<Timers<K>>> {
+        if let Some(timers) = *self.timers {
+            return Ok(timers);
+        }
+        let timers = self.keyed.timers(PROCESSING_TIMERS)?;
+        *self.timers = Some(timers);
+        Ok(timers)
+    }
 }
 
 /// What an operator without keys can reach while it processes a record.
@@ -182,4 +245,6 @@ pub struct KeyedContext<'a, K: Key> {
     pub keyed: &'a mut KeyedStates<K>,
     /// The operator states.
     pub operator: &'a mut OperatorStates,
+    /// The time of the clock when this batch of records or timers was begun.
+    pub now: Timestamp,
 }

@@ -45,7 +45,7 @@ use std::collections::BTreeMap;
 
 use cutwater_barrier::CheckpointId;
 use cutwater_keygroups::{Key, KeyGroupRange, MaxParallelism};
-use cutwater_state::{KeyedStates, OperatorStates, Restored};
+use cutwater_state::{Handle, KeyedStates, OperatorStates, Restored, Timer, Timers, Timestamp};
 
 use crate::{
     BoxError, Context, KeyedContext, KeyedOpen, KeyedProcess, Open, Process, Result, Subtask,
@@ -67,6 +67,8 @@ pub struct Keyed<K: Key, P> {
     operator: P,
     keyed: KeyedStates<K>,
     states: OperatorStates,
+    timers: Option<Handle<Timers<K>>>,
+    now: Timestamp,
     snapshots: u64,
 }
 
@@ -95,17 +97,23 @@ impl<K: Key, P: KeyedProcess<K>> Keyed<K, P> {
             .iter()
             .map(|old| Restored::new(old.manifest.clone(), old.files.clone()));
         let mut keyed = KeyedStates::restore(UID, groups, max_parallelism, handles)?;
+        let now = Timestamp::from_millis(0);
+        keyed.set_time(now);
         let mut states = operator_states(old)?;
+        let mut timers = None;
         let operator = open(&mut KeyedOpen {
             subtask: Subtask::new(0, 1),
             groups,
             keyed: &mut keyed,
             operator: &mut states,
+            timers: &mut timers,
         })?;
         Ok(Self {
             operator,
             keyed,
             states,
+            timers,
+            now,
             snapshots: 0,
         })
     }
@@ -121,8 +129,34 @@ impl<K: Key, P: KeyedProcess<K>> Keyed<K, P> {
             key: cutwater_state::Keyed::new(key),
             keyed: &mut self.keyed,
             operator: &mut self.states,
+            now: self.now,
         };
         self.operator.process(record, &mut context, &mut out)?;
+        Ok(out)
+    }
+
+    /// Sets the clock, which starts at zero, to `now`. Returns what the operator emits for timers that
+    /// are due then.
+    ///
+    /// # Errors
+    ///
+    /// The operator's own.
+    pub fn advance(&mut self, now: Timestamp) -> Result<Vec<P::Out>, BoxError> {
+        self.now = now;
+        self.keyed.set_time(now);
+        let mut out = Vec::new();
+        let Some(timers) = self.timers else {
+            return Ok(out);
+        };
+        while let Some(Timer { time, key, .. }) = self.keyed[timers].pop_due(now)? {
+            let mut context = KeyedContext {
+                key: cutwater_state::Keyed::new(&key),
+                keyed: &mut self.keyed,
+                operator: &mut self.states,
+                now,
+            };
+            self.operator.on_timer(time, &mut context, &mut out)?;
+        }
         Ok(out)
     }
 

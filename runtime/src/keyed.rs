@@ -1,13 +1,15 @@
 //! Operators with keys at work: a batch's states are prefetched, then its records processed one by
-//! one, each with its key as the current one.
+//! one, each with its key as the current one. Timers that are due come between two batches.
 
 use std::{cell::RefCell, rc::Rc};
 
 use cutwater_keygroups::{Key, KeyHash};
-use cutwater_state::{KeyedStates, SnapshotTask};
+use cutwater_state::{Handle, KeyedStates, SnapshotTask, Timer, Timers, Timestamp};
 
 use crate::{
     BoxError, Result,
+    alarm::Alarm,
+    clock::Clock,
     exchange::Keyed,
     function::{KeyedBroadcastProcess, KeyedCoProcess, KeyedContext, KeyedOpen, KeyedProcess},
     plain::{Input, Operator, Visited, failed},
@@ -23,7 +25,15 @@ struct KeyedOperator<K: Key, P, Out> {
     operator: Operator<P, Out>,
     keyed: KeyedStates<K>,
     hashes: Vec<KeyHash>,
+    timers: Option<Handle<Timers<K>>>,
+    on_timer: OnTimer<K, P, Out>,
+    clock: Clock,
+    alarm: Alarm,
 }
+
+/// How a user function is told of a timer.
+type OnTimer<K, P, Out> =
+    fn(&mut P, Timestamp, &mut KeyedContext<'_, K>, &mut Vec<Out>) -> Result<(), BoxError>;
 
 impl<K: Key, P, Out> KeyedOperator<K, P, Out> {
     fn open(
@@ -31,26 +41,79 @@ impl<K: Key, P, Out> KeyedOperator<K, P, Out> {
         context: &TaskContext,
         downstream: Box<dyn Stage<Out>>,
         open: impl FnOnce(&mut KeyedOpen<'_, K>) -> Result<P>,
+        on_timer: OnTimer<K, P, Out>,
     ) -> Result<Self> {
         let restored = &context.attempt.restored;
         let assignment = context.assignment(usize::from(context.parallelism));
         let groups = assignment.range(context.subtask);
         let groups = groups.expect("a contiguous assignment gives one range to every subtask");
         let mut keyed = restored.keyed_states(uid, groups, context.max_parallelism)?;
+        let clock = context.attempt.clock;
+        keyed.set_time(clock.timestamp(clock.now()));
+        let mut timers = None;
         let operator = Operator::open(uid, context, downstream, |subtask, operator| {
             open(&mut KeyedOpen {
                 subtask,
                 groups,
                 keyed: &mut keyed,
                 operator,
+                timers: &mut timers,
             })
         })?;
         restored.check_declared(uid, "keyed", &keyed.undeclared())?;
-        Ok(Self {
+        let mut opened = Self {
             operator,
             keyed,
             hashes: Vec::new(),
-        })
+            timers,
+            on_timer,
+            clock,
+            alarm: context.alarm.clone(),
+        };
+        opened.set_alarm();
+        Ok(opened)
+    }
+
+    /// Asks to be called when the next timer is due.
+    fn set_alarm(&mut self) {
+        if let Some(timers) = self.timers
+            && let Some(next) = self.keyed[timers].next_due()
+        {
+            self.alarm.set(next);
+        }
+    }
+
+    /// Calls timers that are due at `now`, as many as are a batch.
+    fn fire(&mut self, now: Timestamp) -> TaskResult {
+        let Some(timers) = self.timers else {
+            return Ok(());
+        };
+        self.keyed.set_time(now);
+        let operator = &mut self.operator;
+        for _ in 0..operator.batch_size {
+            let due = self.keyed[timers].pop_due(now);
+            let due = due.map_err(|error| failed(&operator.uid, operator.subtask, error.into()))?;
+            let Some(Timer { time, key, .. }) = due else {
+                break;
+            };
+            let mut context = KeyedContext {
+                key: cutwater_state::Keyed::new(&key),
+                keyed: &mut self.keyed,
+                operator: &mut operator.states,
+                now,
+            };
+            (self.on_timer)(
+                &mut operator.function,
+                time,
+                &mut context,
+                &mut operator.out,
+            )
+            .map_err(|error| failed(&operator.uid, operator.subtask, error))?;
+            operator.emit_full()?;
+        }
+        operator.emit()?;
+        self.set_alarm();
+        Ok(())
     }
 
     fn run<T>(
@@ -69,6 +132,8 @@ impl<K: Key, P, Out> KeyedOperator<K, P, Out> {
         let announced = self.keyed.announce(keys);
         let operator = &mut self.operator;
         announced.map_err(|error| failed(&operator.uid, operator.subtask, error.into()))?;
+        let now = self.clock.timestamp(self.clock.now());
+        self.keyed.set_time(now);
         let mut records = batch.drain(..);
         while !records.as_slice().is_empty() {
             let ahead = records.as_slice().iter().take(AHEAD);
@@ -80,6 +145,7 @@ impl<K: Key, P, Out> KeyedOperator<K, P, Out> {
                     key: cutwater_state::Keyed::with_hash(&key, hash),
                     keyed: &mut self.keyed,
                     operator: &mut operator.states,
+                    now,
                 };
                 process(
                     &mut operator.function,
@@ -92,7 +158,9 @@ impl<K: Key, P, Out> KeyedOperator<K, P, Out> {
             }
         }
         drop(records);
-        operator.emit()
+        operator.emit()?;
+        self.set_alarm();
+        Ok(())
     }
 }
 
@@ -117,6 +185,7 @@ impl<K: Key, P, Out> Visited for KeyedOperator<K, P, Out> {
                 snapshot.keyed = Some(self.snapshot(snapshots));
                 snapshots.operators.push(snapshot);
             }
+            Visit::Timers(now) => self.fire(*now)?,
             Visit::Completed(checkpoint) => self.keyed.confirmed(*checkpoint),
             Visit::Aborted(checkpoint) => self.keyed.aborted(*checkpoint),
             Visit::Flush
@@ -141,7 +210,7 @@ where
     P::In: 'static,
     P::Out: 'static,
 {
-    let operator = KeyedOperator::open(uid, context, downstream, open)?;
+    let operator = KeyedOperator::open(uid, context, downstream, open, P::on_timer)?;
     let operator = Rc::new(RefCell::new(operator));
     let input = Input::new(
         &operator,
@@ -162,7 +231,7 @@ where
     P::Right: 'static,
     P::Out: 'static,
 {
-    let operator = KeyedOperator::open(uid, context, downstream, open)?;
+    let operator = KeyedOperator::open(uid, context, downstream, open, P::on_timer)?;
     let operator = Rc::new(RefCell::new(operator));
     let left = Input::new(
         &operator,
@@ -190,7 +259,7 @@ where
     P::Broadcast: 'static,
     P::Out: 'static,
 {
-    let operator = KeyedOperator::open(uid, context, downstream, open)?;
+    let operator = KeyedOperator::open(uid, context, downstream, open, P::on_timer)?;
     let operator = Rc::new(RefCell::new(operator));
     let main = Input::new(
         &operator,

@@ -82,6 +82,7 @@
 //! its checkpoint is complete.
 #![warn(clippy::cast_possible_truncation, clippy::unwrap_used)] // here, not in [workspace.lints]: tests may
 
+mod alarm;
 mod alignment;
 mod attempt;
 mod channel;

@@ -3,10 +3,9 @@
 //! ```text
 //!   gate ─ batch ───▶ port ─▶ chain ─▶ exchanges, sinks
 //!        ─ barrier ─▶ aligner ─ Forward ─────▶ barrier into the exchanges
-//!                             ─ Snapshot ────▶ every operator fixes its view
-//!                                              and begin their way into the store
-//!                             ─ Capture ─────▶ records that the barrier overtook are saved
-//!                             ─ Acknowledge ─▶ and follow there
+//!                             ─ Snapshot ────▶ every operator fixes its view; an upload begins
+//!                             ─ Capture ─────▶ records that the barrier overtook are encoded
+//!                             ─ Acknowledge ─▶ the upload gets them, and reports when it is done
 //!        ─ control ─▶ triggers, notices, splits
 //! ```
 //!
@@ -30,6 +29,7 @@ use cutwater_source::Status;
 
 use crate::{
     Error, ErrorKind,
+    alarm::Alarm,
     alignment::Alignment,
     attempt::Attempt,
     channel::{AnyBatch, Gate, Item, Received, Wanted},
@@ -70,6 +70,7 @@ pub(crate) struct Running {
     /// None where no barrier overtakes: whole batches cost least.
     pace: Option<Pace>,
     debloat: Option<Debloat>,
+    alarm: Alarm,
     flush_at: Instant,
     /// The checkpoint whose barriers still have to get into the task's loop.
     due: Option<CheckpointId>,
@@ -122,6 +123,7 @@ impl Running {
                 .debloat
                 .filter(|_| !channels.is_empty())
                 .map(|target| Debloat::new(target, channels.len(), first, settings.records_max())),
+            alarm: context.alarm,
             flush_at: attempt.clock.instant(),
             due: None,
             last: None,
@@ -136,6 +138,9 @@ impl Running {
         self.attempt.report(self.id, Report::Running);
         loop {
             let has_room = self.outlets.have_room(&self.gate)?;
+            if has_room {
+                self.fire()?;
+            }
             let wanted = match (&self.begun, has_room) {
                 (Some(_), _) => Wanted::None,
                 (None, false) => Wanted::Marks,
@@ -168,13 +173,33 @@ impl Running {
         }
     }
 
+    /// Calls timers that are due, but not more than make one batch: input and barriers have their turn too.
+    fn fire(&mut self) -> TaskResult {
+        // Nothing is processed behind the last cut.
+        let Some(time) = self.alarm.time().filter(|_| self.last.is_none()) else {
+            return Ok(());
+        };
+        let clock = self.attempt.clock;
+        let now = clock.timestamp(clock.now());
+        if now >= time {
+            self.alarm.clear();
+            self.visit(&mut Visit::Timers(now))?;
+        }
+        Ok(())
+    }
+
     /// Waits for something to do, at most `until`.
     fn wait(&mut self, until: Option<Instant>, wanted: Wanted) -> TaskResult {
         self.visit(&mut Visit::Flush)?;
         let clock = self.attempt.clock;
         let deadline = self.alignment.deadline();
         let deadline = deadline.and_then(|at| clock.instant_of(at));
-        let until = until.into_iter().chain(deadline).min();
+        let alarm = self
+            .alarm
+            .time()
+            .filter(|_| wanted == Wanted::All && self.last.is_none());
+        let alarm = alarm.and_then(|time| clock.instant_at(time));
+        let until = until.into_iter().chain(deadline).chain(alarm).min();
         let alignment = &self.alignment;
         let since = clock.instant();
         self.gate.wait(

@@ -252,6 +252,7 @@ impl<W: Writer> Stage<W::Record> for SinkStage<W> {
             | Visit::Cancel(_)
             | Visit::EndOfData
             | Visit::Probe(_)
+            | Visit::Timers(_)
             | Visit::Aborted(_) => {}
         }
         Ok(())

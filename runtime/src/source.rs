@@ -185,6 +185,7 @@ impl<S: Source> SourceHead for Head<S> {
             | Visit::Cancel(_)
             | Visit::EndOfData
             | Visit::Probe(_)
+            | Visit::Timers(_)
             | Visit::Aborted(_)
             | Visit::Released(_) => {}
         }

@@ -12,7 +12,7 @@ use std::any::Any;
 
 use cutwater_barrier::{Barrier, CheckpointId};
 use cutwater_sink_2pc::{Input, Prepared};
-use cutwater_state::SnapshotTask;
+use cutwater_state::{SnapshotTask, Timestamp};
 
 use crate::{
     Error,
@@ -42,6 +42,8 @@ pub(crate) enum Visit<'a> {
     EndOfData,
     /// Send half-filled batches, then this probe, on every outgoing channel.
     Probe(Probe),
+    /// Call what timers are due at this time, or some of them.
+    Timers(Timestamp),
     /// Fix the state as of now.
     Snapshot(&'a mut Snapshots),
     /// The checkpoint is complete.

@@ -12,6 +12,7 @@ use cutwater_keygroups::{Assignment, MaxParallelism};
 
 use crate::{
     Error,
+    alarm::Alarm,
     attempt::Attempt,
     channel::{Gate, Sender},
     graph::NodeId,
@@ -87,6 +88,8 @@ pub(crate) struct TaskContext {
     pub(crate) senders: BTreeMap<usize, Vec<Sender<Control>>>,
     /// Told by exchanges that have filled a channel.
     pub(crate) backlog: Backlog,
+    /// Set by operators that have timers.
+    pub(crate) alarm: Alarm,
 }
 
 impl TaskContext {

@@ -3,11 +3,12 @@
 use cutwater_keygroups::Key;
 
 use crate::{
-    Data, Keyed, Result,
+    Data, Forever, Keyed, Lifetime, Result, Timestamp,
     format::Kind,
-    keyed_table::{AnyTable, KeyedState, KeyedTable, TypedState},
+    keyed_table::{AnyTable, KeyedState, TypedState},
     place::Place,
     schema::Reading,
+    single::Single,
 };
 
 /// How what is added becomes what is read.
@@ -68,10 +69,10 @@ pub trait Aggregate: Send + 'static {
 
 /// One accumulator per key, and per namespace `N` if the state has such.
 ///
-/// In a snapshot: the accumulator as postcard.
+/// In a snapshot: the accumulator as postcard, behind its stamp if it expires.
 #[derive(Debug)]
-pub struct AggregatingState<K, A: Aggregate, N = ()> {
-    table: KeyedTable<K, A::Accumulator, N>,
+pub struct AggregatingState<K, A: Aggregate, N = (), L: Lifetime = Forever> {
+    single: Single<K, A::Accumulator, N, L>,
     aggregate: A,
 }
 
@@ -79,10 +80,10 @@ pub struct AggregatingState<K, A: Aggregate, N = ()> {
     clippy::missing_errors_doc,
     reason = "`WrongGroup` from all, said on the crate's first page"
 )]
-impl<K: Key, A: Aggregate, N: Key> AggregatingState<K, A, N> {
-    pub(crate) fn new(place: Place, aggregate: A) -> Self {
+impl<K: Key, A: Aggregate, N: Key, L: Lifetime> AggregatingState<K, A, N, L> {
+    pub(crate) fn new(place: Place, lifetime: L, aggregate: A) -> Self {
         Self {
-            table: KeyedTable::new(place),
+            single: Single::new(place, lifetime),
             aggregate,
         }
     }
@@ -90,15 +91,15 @@ impl<K: Key, A: Aggregate, N: Key> AggregatingState<K, A, N> {
     /// What was added to a key amounts to; `None` if nothing was.
     #[inline]
     pub fn get(&mut self, keyed: Keyed<'_, K, N>) -> Result<Option<A::Out>> {
-        let accumulator = self.table.get(&keyed)?;
+        let accumulator = self.single.get(&keyed)?;
         Ok(accumulator.map(|accumulator| self.aggregate.result(accumulator)))
     }
 
     /// Adds a value.
     #[inline]
     pub fn add(&mut self, keyed: Keyed<'_, K, N>, value: A::In) -> Result<()> {
-        let Self { table, aggregate } = self;
-        let accumulator = table.or_insert_with(&keyed, || aggregate.start())?;
+        let Self { single, aggregate } = self;
+        let accumulator = single.or_insert_with(&keyed, || aggregate.start())?;
         aggregate.add(accumulator, value);
         Ok(())
     }
@@ -106,7 +107,7 @@ impl<K: Key, A: Aggregate, N: Key> AggregatingState<K, A, N> {
     /// Forgets what was added to a key.
     #[inline]
     pub fn clear(&mut self, keyed: Keyed<'_, K, N>) -> Result<()> {
-        self.table.set(&keyed, None)
+        self.single.set(&keyed, None)
     }
 
     /// Adds what stands in the namespaces `from` to `into`, in this order, and leaves them empty.
@@ -116,8 +117,8 @@ impl<K: Key, A: Aggregate, N: Key> AggregatingState<K, A, N> {
         into: N,
         from: impl IntoIterator<Item = N>,
     ) -> Result<()> {
-        let Self { table, aggregate } = self;
-        table.merge(keyed, into, from, |slot, accumulator| match slot {
+        let Self { single, aggregate } = self;
+        single.merge(keyed, into, from, |slot, accumulator| match slot {
             Some(into) => aggregate.merge(into, accumulator),
             None => *slot = Some(accumulator),
         })
@@ -127,40 +128,45 @@ impl<K: Key, A: Aggregate, N: Key> AggregatingState<K, A, N> {
     ///
     /// Looks at all entries of the key's group, so it is for what happens rarely.
     pub fn namespaces(&mut self, keyed: Keyed<'_, K>) -> Result<Vec<N>> {
-        self.table.namespaces(keyed)
+        self.single.namespaces(keyed)
     }
 
     /// Calls `f` with each key and namespace and what was added to it amounts to, once, in no particular
     /// order.
     pub fn for_each_namespaced(&mut self, mut f: impl FnMut(&K, &N, A::Out)) -> Result<()> {
-        let Self { table, aggregate } = self;
-        table.for_each(|key, namespace, accumulator| {
+        let Self { single, aggregate } = self;
+        single.for_each(|key, namespace, accumulator| {
             f(key, namespace, aggregate.result(accumulator));
         })
     }
 }
 
 #[expect(clippy::missing_errors_doc, reason = "as above")]
-impl<K: Key, A: Aggregate> AggregatingState<K, A> {
+impl<K: Key, A: Aggregate, L: Lifetime> AggregatingState<K, A, (), L> {
     /// Calls `f` with each key and what was added to it amounts to, once, in no particular order.
     pub fn for_each(&mut self, mut f: impl FnMut(&K, A::Out)) -> Result<()> {
         self.for_each_namespaced(|key, (), out| f(key, out))
     }
 }
 
-impl<K: Key, A: Aggregate, N: Key> TypedState<K> for AggregatingState<K, A, N> {
+impl<K: Key, A: Aggregate, N: Key, L: Lifetime> TypedState<K> for AggregatingState<K, A, N, L> {
     const KIND: Kind = Kind::Aggregating;
 
     type Element = A::Accumulator;
     type Namespace = N;
+    type Lifetime = L;
 
     fn read_as(&mut self, reading: Reading<A::Accumulator>) {
-        self.table.read_as(reading.of_all(Reading::element));
+        self.single.read_as(reading);
     }
 }
 
-impl<K: Key, A: Aggregate, N: Key> KeyedState<K> for AggregatingState<K, A, N> {
+impl<K: Key, A: Aggregate, N: Key, L: Lifetime> KeyedState<K> for AggregatingState<K, A, N, L> {
     fn table(&mut self) -> &mut dyn AnyTable<K> {
-        &mut self.table
+        self.single.table()
+    }
+
+    fn set_time(&mut self, now: Timestamp) {
+        self.single.set_time(now);
     }
 }

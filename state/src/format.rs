@@ -92,6 +92,9 @@ impl fmt::Display for Shape {
         if self.namespace != "()" {
             write!(f, " in namespaces `{}`", self.namespace)?;
         }
+        if self.stamped {
+            write!(f, ", expiring")?;
+        }
         Ok(())
     }
 }

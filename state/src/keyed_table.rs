@@ -5,8 +5,9 @@ use std::{any::Any, fmt};
 use cutwater_keygroups::{Key, KeyGroup, KeyHash};
 
 use crate::{
-    Data, Keyed, Result,
+    Data, Keyed, Lifetime, Result, Timestamp,
     encoded::{Cache, FrozenRows},
+    expiry::{Expiry, Left},
     format::Kind,
     images::writer::ImageWriter,
     key::Address,
@@ -21,6 +22,9 @@ use crate::{
 pub(crate) trait KeyedState<K>: Any + Send {
     /// Where its entries are.
     fn table(&mut self) -> &mut dyn AnyTable<K>;
+
+    /// Which time it is, for elements that expire.
+    fn set_time(&mut self, now: Timestamp);
 }
 
 /// A kind of state with its types: what it is declared with.
@@ -31,6 +35,8 @@ pub(crate) trait TypedState<K>: KeyedState<K> {
     type Element: Data;
 
     type Namespace: Key;
+
+    type Lifetime: Lifetime;
 
     /// How elements are read that are loaded from now on.
     fn read_as(&mut self, reading: Reading<Self::Element>);
@@ -71,6 +77,7 @@ pub(crate) struct KeyedTable<K, S, N = ()> {
     road: Road<Address<K, N>, S>,
     /// Reads what was stored, if it was stored as something else.
     read: Option<Box<Read<S>>>,
+    expiry: Option<Expiry<S>>,
 }
 
 /// Where the entries are.
@@ -80,7 +87,12 @@ enum Road<A, S> {
 }
 
 impl<K: Key, S: Data, N: Key> KeyedTable<K, S, N> {
+    /// A table whose entries stay.
     pub(crate) fn new(place: Place) -> Self {
+        Self::expiring(place, None)
+    }
+
+    pub(crate) fn expiring(place: Place, expiry: Option<Expiry<S>>) -> Self {
         let road = match place.store() {
             None => Road::Memory(Table::new(place.count())),
             Some(store) => Road::Encoded(Cache::new(place.clone(), store)),
@@ -89,6 +101,19 @@ impl<K: Key, S: Data, N: Key> KeyedTable<K, S, N> {
             place,
             road,
             read: None,
+            expiry,
+        }
+    }
+
+    /// Which time it is, if entries expire. Those that did are removed bit by bit, in memory at least: in a
+    /// byte backend, when they are written to.
+    pub(crate) fn set_time(&mut self, now: Timestamp) {
+        let Some(expiry) = &mut self.expiry else {
+            return;
+        };
+        expiry.set_time(now);
+        if let Road::Memory(table) = &mut self.road {
+            expiry.sweep(table);
         }
     }
 
@@ -167,12 +192,16 @@ impl<K: Key, S: Data, N: Key> KeyedTable<K, S, N> {
         Ok(())
     }
 
-    /// The namespaces of a key: in memory found by a look at all entries of its group.
-    pub(crate) fn namespaces(&mut self, keyed: Keyed<'_, K>) -> Result<Vec<N>> {
+    /// The namespaces of a key whose entries count: in memory found by a look at all entries of its group.
+    pub(crate) fn namespaces(
+        &mut self,
+        keyed: Keyed<'_, K>,
+        counts: impl Fn(&S) -> bool,
+    ) -> Result<Vec<N>> {
         let group = self.place.locate(&keyed)?;
         let mut found = Vec::new();
-        let mut f = |address: &Address<K, N>, _: &S| {
-            if address.key == *keyed.key() {
+        let mut f = |address: &Address<K, N>, stored: &S| {
+            if address.key == *keyed.key() && counts(stored) {
                 found.push(address.namespace.clone());
             }
         };
@@ -220,6 +249,10 @@ impl<K: Key, S: Data, N: Key> AnyTable<K> for KeyedTable<K, S, N> {
             Road::Memory(table) => View::Typed(Box::new(FrozenEntries {
                 first_group: self.place.groups().start(),
                 table: table.freeze(base),
+                expiry: self
+                    .expiry
+                    .as_ref()
+                    .map(|expiry| -> Box<Prune<S>> { Box::new(expiry.as_of_now()) }),
             })),
             Road::Encoded(cache) => View::Rows(cache.freeze()),
         }
@@ -279,16 +312,25 @@ impl<K, S, N> fmt::Debug for KeyedTable<K, S, N> {
     }
 }
 
+/// What is left of an entry.
+type Prune<S> = dyn Fn(&S) -> Left<S> + Send;
+
 struct FrozenEntries<A, S> {
     first_group: u16,
     table: table::Frozen<A, S>,
+    /// None if all entries stay.
+    expiry: Option<Box<Prune<S>>>,
 }
 
 impl<A: Key, S: Data> Frozen for FrozenEntries<A, S> {
     fn write(self: Box<Self>, out: &mut Writer<'_>) -> Result<()> {
-        let first = self.first_group;
-        self.table
-            .drain(|number, entries| out.entries(first + number, entries, append_entry))
+        let Self {
+            first_group,
+            table,
+            expiry,
+        } = *self;
+        let encode = encoder(expiry);
+        table.drain(|number, entries| out.entries(first_group + number, entries, &encode))
     }
 }
 
@@ -306,17 +348,31 @@ impl<A: Key, S: Data> FrozenBlocks for FrozenEntries<A, S> {
         blocks: Vec<BlockId>,
         out: &mut ImageWriter<'_>,
     ) -> Result<()> {
-        let first = self.first_group;
-        self.table.drain_blocks(blocks, |block, entries| {
-            out.image(block, first + block.group, entries, append_entry)
+        let Self {
+            first_group,
+            table,
+            expiry,
+        } = *self;
+        let encode = encoder(expiry);
+        table.drain_blocks(blocks, |block, entries| {
+            out.image(block, first_group + block.group, entries, &encode)
         })
     }
 }
 
-fn append_entry<K: Key, S: Data>(
-    (key, stored): &(K, S),
-    bytes: &mut Vec<u8>,
-) -> Result<(), postcard::Error> {
-    key.encode(bytes);
-    snapshot::append(stored, bytes)
+/// What writes an entry, or what is left of it, and says whether anything is.
+fn encoder<A: Key, S: Data>(
+    expiry: Option<Box<Prune<S>>>,
+) -> impl Fn(&(A, S), &mut Vec<u8>) -> Result<bool, postcard::Error> {
+    move |(address, stored), bytes| {
+        let left = expiry.as_ref().map_or(Left::All, |left| left(stored));
+        let stored = match &left {
+            Left::All => stored,
+            Left::Some(some) => some,
+            Left::Nothing => return Ok(false),
+        };
+        address.encode(bytes);
+        snapshot::append(stored, bytes)?;
+        Ok(true)
+    }
 }

@@ -1,46 +1,51 @@
 //! List state: a list per key, appended to at its end.
-//!
-//! The list of a key is a shared vector of shared chunks of up to 64 elements. A snapshot shares all
-//! of it; the first append afterwards copies the pointers to that key's chunks (8 bytes per 64
-//! elements) and its last chunk, not the list.
 
-use std::{fmt, marker::PhantomData, sync::Arc};
+mod chunks;
 
 use cutwater_keygroups::Key;
-use serde::{
-    Deserialize, Deserializer, Serialize, Serializer,
-    de::{SeqAccess, Visitor},
-    ser::SerializeSeq,
-};
 
 use crate::{
-    Data, Keyed, Result,
+    Data, Forever, Keyed, Lifetime, Result, Timestamp,
+    expiry::{Expiry, Left},
     format::Kind,
     keyed_table::{AnyTable, KeyedState, KeyedTable, TypedState},
     place::Place,
     schema::{self, Reading},
 };
-
-/// Elements of a chunk. An append after a snapshot copies at most so many.
-const CHUNK: usize = 64;
+use chunks::Chunks;
 
 /// A list per key, and per namespace `N` if the state has such. A list without elements is the same as none.
 ///
 /// An append costs what a lookup costs, and amortised constant time; the first to a key's list after
-/// a snapshot copies up to 64 elements and 8 bytes for every 64. In a snapshot: a postcard sequence.
+/// a snapshot copies up to 64 elements and 8 bytes for every 64. In a snapshot: a postcard sequence, each
+/// element behind its stamp if they expire.
 #[derive(Debug)]
-pub struct ListState<K, T, N = ()> {
-    table: KeyedTable<K, Chunks<T>, N>,
+pub struct ListState<K, T: Data, N = (), L: Lifetime = Forever> {
+    table: KeyedTable<K, Chunks<L::Of<T>>, N>,
+    lifetime: L,
 }
 
 #[expect(
     clippy::missing_errors_doc,
     reason = "`WrongGroup` from all, said on the crate's first page"
 )]
-impl<K: Key, T: Data, N: Key> ListState<K, T, N> {
-    pub(crate) fn new(place: Place) -> Self {
+impl<K: Key, T: Data, N: Key, L: Lifetime> ListState<K, T, N, L> {
+    pub(crate) fn new(place: Place, lifetime: L) -> Self {
+        let expiry = Expiry::new(&lifetime, |lifetime: &L, chunks: &Chunks<L::Of<T>>| {
+            if !chunks.iter().any(|of| lifetime.is_over(of)) {
+                return Left::All;
+            }
+            let left = chunks.iter().filter(|of| !lifetime.is_over(of));
+            let left: Chunks<_> = left.cloned().collect();
+            if left.is_empty() {
+                Left::Nothing
+            } else {
+                Left::Some(left)
+            }
+        });
         Self {
-            table: KeyedTable::new(place),
+            table: KeyedTable::expiring(place, expiry),
+            lifetime,
         }
     }
 
@@ -48,16 +53,24 @@ impl<K: Key, T: Data, N: Key> ListState<K, T, N> {
     pub fn get(
         &mut self,
         keyed: Keyed<'_, K, N>,
-    ) -> Result<impl Iterator<Item = &T> + use<'_, K, T, N>> {
-        let chunks = self.table.get(&keyed)?;
-        Ok(chunks.into_iter().flat_map(Chunks::iter))
+    ) -> Result<impl Iterator<Item = &T> + use<'_, K, T, N, L>> {
+        let Self { table, lifetime } = self;
+        if lifetime.reads_refresh()
+            && let Some(chunks) = table.get_mut(&keyed)?
+        {
+            for of in chunks.iter_mut().filter(|of| lifetime.is_visible(of)) {
+                lifetime.get_mut(of);
+            }
+        }
+        let elements = table.get(&keyed)?.into_iter().flat_map(Chunks::iter);
+        Ok(elements.filter(|of| lifetime.is_visible(of)).map(L::get))
     }
 
     /// Adds an element at the end.
     pub fn append(&mut self, keyed: Keyed<'_, K, N>, element: T) -> Result<()> {
-        self.table
-            .or_insert_with(&keyed, Chunks::default)?
-            .append(element);
+        let of = self.lifetime.of(element);
+        let chunks = self.table.or_insert_with(&keyed, Chunks::default)?;
+        chunks.append(of);
         Ok(())
     }
 
@@ -67,11 +80,9 @@ impl<K: Key, T: Data, N: Key> ListState<K, T, N> {
         keyed: Keyed<'_, K, N>,
         elements: impl IntoIterator<Item = T>,
     ) -> Result<()> {
-        let mut chunks = Chunks::default();
-        for element in elements {
-            chunks.append(element);
-        }
-        let replacement = (!chunks.0.is_empty()).then_some(chunks);
+        let elements = elements.into_iter();
+        let chunks: Chunks<_> = elements.map(|element| self.lifetime.of(element)).collect();
+        let replacement = (!chunks.is_empty()).then_some(chunks);
         self.table.set(&keyed, replacement)
     }
 
@@ -87,13 +98,13 @@ impl<K: Key, T: Data, N: Key> ListState<K, T, N> {
         into: N,
         from: impl IntoIterator<Item = N>,
     ) -> Result<()> {
-        self.table
-            .merge(keyed, into, from, |slot, chunks| match slot {
-                Some(into) => chunks
-                    .iter()
-                    .for_each(|element| into.append(element.clone())),
-                None => *slot = Some(chunks),
-            })
+        let Self { table, lifetime } = self;
+        table.merge(keyed, into, from, |slot, chunks| {
+            let into = slot.get_or_insert_default();
+            let left = chunks.iter().filter(|of| !lifetime.is_over(of));
+            left.for_each(|of| into.append(of.clone()));
+            slot.take_if(|chunks| chunks.is_empty());
+        })
     }
 
     /// The namespaces in which a key has a list, in no particular order.
@@ -101,7 +112,10 @@ impl<K: Key, T: Data, N: Key> ListState<K, T, N> {
     /// Looks at all entries of the key's group, so it is for what happens rarely. An operator that asks
     /// for every record keeps the namespaces in a [`MapState`](crate::MapState).
     pub fn namespaces(&mut self, keyed: Keyed<'_, K>) -> Result<Vec<N>> {
-        self.table.namespaces(keyed)
+        let Self { table, lifetime } = self;
+        table.namespaces(keyed, |chunks| {
+            chunks.iter().any(|of| lifetime.is_visible(of))
+        })
     }
 
     /// Calls `f` with each key and namespace that has a list, once, and its elements; in no particular
@@ -110,107 +124,51 @@ impl<K: Key, T: Data, N: Key> ListState<K, T, N> {
         &mut self,
         mut f: impl FnMut(&K, &N, &mut dyn Iterator<Item = &T>),
     ) -> Result<()> {
-        self.table
-            .for_each(|key, namespace, chunks| f(key, namespace, &mut chunks.iter()))
+        let Self { table, lifetime } = self;
+        table.for_each(|key, namespace, chunks| {
+            let visible = chunks.iter().filter(|of| lifetime.is_visible(of));
+            let mut elements = visible.map(L::get).peekable();
+            if elements.peek().is_some() {
+                f(key, namespace, &mut elements);
+            }
+        })
     }
 }
 
 #[expect(clippy::missing_errors_doc, reason = "as above")]
-impl<K: Key, T: Data> ListState<K, T> {
+impl<K: Key, T: Data, L: Lifetime> ListState<K, T, (), L> {
     /// Calls `f` with each key that has a list, once, and its elements; keys in no particular order.
     pub fn for_each(&mut self, mut f: impl FnMut(&K, &mut dyn Iterator<Item = &T>)) -> Result<()> {
         self.for_each_namespaced(|key, (), elements| f(key, elements))
     }
 }
 
-impl<K: Key, T: Data, N: Key> TypedState<K> for ListState<K, T, N> {
+impl<K: Key, T: Data, N: Key, L: Lifetime> TypedState<K> for ListState<K, T, N, L> {
     const KIND: Kind = Kind::List;
 
     type Element = T;
     type Namespace = N;
+    type Lifetime = L;
 
     fn read_as(&mut self, reading: Reading<T>) {
-        self.table.read_as(reading.of_all(|reading, bytes| {
-            let mut chunks = Chunks::default();
-            for _ in 0..schema::take::<usize>(bytes)? {
-                chunks.append(reading.element(bytes)?);
-            }
-            Ok(chunks)
-        }));
+        let lifetime = self.lifetime.clone();
+        let read = reading.of_all(move |elements, bytes| {
+            let count = schema::take::<usize>(bytes)?;
+            (0..count)
+                .map(|_| elements.element(&lifetime, bytes))
+                .collect()
+        });
+        self.table.read_as(read);
     }
 }
 
-impl<K: Key, T: Data, N: Key> KeyedState<K> for ListState<K, T, N> {
+impl<K: Key, T: Data, N: Key, L: Lifetime> KeyedState<K> for ListState<K, T, N, L> {
     fn table(&mut self) -> &mut dyn AnyTable<K> {
         &mut self.table
     }
-}
 
-/// A list in chunks, each of them full but the last.
-struct Chunks<T>(Arc<Vec<Arc<Vec<T>>>>);
-
-impl<T> Default for Chunks<T> {
-    fn default() -> Self {
-        Self(Arc::default())
-    }
-}
-
-impl<T> Clone for Chunks<T> {
-    fn clone(&self) -> Self {
-        Self(Arc::clone(&self.0))
-    }
-}
-
-impl<T> Chunks<T> {
-    fn iter(&self) -> impl Iterator<Item = &T> {
-        self.0.iter().flat_map(|chunk| chunk.iter())
-    }
-
-    fn len(&self) -> usize {
-        self.0.iter().map(|chunk| chunk.len()).sum()
-    }
-}
-
-impl<T: Clone> Chunks<T> {
-    fn append(&mut self, element: T) {
-        let chunks = Arc::make_mut(&mut self.0);
-        match chunks.last_mut() {
-            Some(last) if last.len() < CHUNK => Arc::make_mut(last).push(element),
-            _ => chunks.push(Arc::new(vec![element])),
-        }
-    }
-}
-
-impl<T: Serialize> Serialize for Chunks<T> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut seq = serializer.serialize_seq(Some(self.len()))?;
-        for element in self.iter() {
-            seq.serialize_element(element)?;
-        }
-        seq.end()
-    }
-}
-
-impl<'de, T: Data> Deserialize<'de> for Chunks<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_seq(Elements(PhantomData))
-    }
-}
-
-struct Elements<T>(PhantomData<T>);
-
-impl<'de, T: Data> Visitor<'de> for Elements<T> {
-    type Value = Chunks<T>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a list")
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Chunks<T>, A::Error> {
-        let mut chunks = Chunks::default();
-        while let Some(element) = seq.next_element()? {
-            chunks.append(element);
-        }
-        Ok(chunks)
+    fn set_time(&mut self, now: Timestamp) {
+        self.lifetime.set_time(now);
+        self.table.set_time(now);
     }
 }

@@ -90,7 +90,7 @@ impl Stored {
             return Err(Error::new(ErrorKind::Incompatible, message));
         };
         let elements = self.elements.iter();
-        let elements = elements.map(|bytes| reading.element(&mut &bytes[..]));
+        let elements = elements.map(|bytes| reading.value(&mut &bytes[..]));
         elements.collect::<Result<_, _>>().map_err(|e| {
             let message = format!("{place}: an element does not decode");
             Error::new(ErrorKind::Corrupt, message).with_source(e)

@@ -195,21 +195,21 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Appends entries: of each, what `encode` writes.
+    /// Appends entries: of each, what `encode` writes, unless it says that there is nothing to write.
     pub(crate) fn entries<E>(
         &mut self,
         group: u16,
         entries: &[E],
-        mut encode: impl FnMut(&E, &mut Vec<u8>) -> Result<(), postcard::Error>,
+        mut encode: impl FnMut(&E, &mut Vec<u8>) -> Result<bool, postcard::Error>,
     ) -> Result<()> {
         let mut written = 0;
         for entry in entries {
             if written == 0 {
                 self.start_section(group);
             }
-            encode(entry, &mut self.bytes)
+            let is_written = encode(entry, &mut self.bytes)
                 .map_err(|e| not_serialisable(&self.manifest, self.state, e))?;
-            written += 1;
+            written += u64::from(is_written);
             if self.bytes.len() >= FILE_BYTES {
                 self.add_to_section(mem::take(&mut written));
                 self.finish_file()?;

@@ -13,9 +13,9 @@ use std::{
 use cutwater_keygroups::{Key, KeyGroupRange, KeyHash, MaxParallelism};
 
 use crate::{
-    Aggregate, AggregatingState, Backend, Data, Declare, Descriptor, Error, ErrorKind, Handle,
-    Keyed, ListState, MapState, Reduce, ReducingState, Restored, Result, SharedFiles, Timers,
-    ValueState,
+    Aggregate, AggregatingState, Backend, Data, Declare, Descriptor, Error, ErrorKind, Expiring,
+    Handle, Keyed, ListState, MapState, Reduce, ReducingState, Restored, Result, SharedFiles,
+    Timers, Timestamp, Ttl, ValueState,
     encoded::{self, OldStates, RowStore, StateId, backend_failed, is_of_rows},
     format::Shape,
     keyed_table::{KeyedState, TypedState},
@@ -24,6 +24,7 @@ use crate::{
     restore::{Expected, Old},
     schema::{self, Reading},
     snapshot::History,
+    ttl::lived::Lived,
 };
 
 /// The keyed states of one operator subtask. `Send`, owned by the task, without locks.
@@ -54,6 +55,8 @@ pub struct KeyedStates<K> {
     old_rows: OldStates,
     /// The name of the backend.
     backend: &'static str,
+    /// As far as it was told.
+    now: Option<Timestamp>,
     /// What later snapshots may build on.
     history: History,
     key: PhantomData<fn() -> K>,
@@ -80,6 +83,7 @@ impl<K: Key> KeyedStates<K> {
             old: Vec::new(),
             old_rows: OldStates::default(),
             backend: Backend::memory().name(),
+            now: None,
             history: History::default(),
             key: PhantomData,
         }
@@ -260,6 +264,37 @@ impl<K: Key> KeyedStates<K> {
         Declare::new(self)
     }
 
+    /// To declare a state whose elements expire: values, elements of lists, entries of maps. [`Ttl`] has an
+    /// example. Declared without `expiring` before or after, the elements are kept; those that had no stamp
+    /// count from now.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](ErrorKind::Invalid) unless the time was [set](Self::set_time).
+    pub fn expiring(&mut self, ttl: Ttl) -> Result<Declare<'_, K, (), Expiring>> {
+        self.namespaced().expiring(ttl)
+    }
+
+    /// Says which time it is, before each batch. What has expired is hidden from then on, and some of it
+    /// removed: in each state that has such, of some hundred entries.
+    pub fn set_time(&mut self, now: Timestamp) {
+        self.now = Some(now);
+        for declared in &mut self.states {
+            declared.state.set_time(now);
+        }
+    }
+
+    pub(crate) fn now(&self) -> Result<Timestamp> {
+        self.now.ok_or_else(|| {
+            let uid = &self.scope.uid;
+            let message = format!(
+                "operator `{uid}`: elements cannot expire as long as nobody says which time it is; call \
+                 `KeyedStates::set_time` before"
+            );
+            Error::new(ErrorKind::Invalid, message)
+        })
+    }
+
     /// Names that were restored and not declared (yet), sorted.
     ///
     /// Going on without them loses them at the next snapshot, so a driver refuses unless told to
@@ -328,7 +363,7 @@ impl<K: Key> KeyedStates<K> {
             kind: S::KIND,
             schema: descriptor.schema(&place)?.to_string(),
             namespace: S::Namespace::schema(),
-            stamped: false,
+            stamped: S::Lifetime::STAMPED,
         };
         let mut state = open(place.clone());
         for old in &self.old {
@@ -342,7 +377,7 @@ impl<K: Key> KeyedStates<K> {
         for stored in old_rows {
             let reading =
                 schema::check(&place, &stored.state.shape, &shape, &descriptor.migrations)?;
-            if let Reading::Migrated(_) = reading {
+            if let Reading::Converted(_) = reading {
                 state.read_as(reading);
                 encoded::migrate(&place, stored.groups, state.table())?;
             }

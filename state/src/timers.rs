@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use cutwater_keygroups::Key;
 
 use crate::{
-    Keyed, Result, Timestamp,
+    Forever, Keyed, Result, Timestamp,
     format::Kind,
     keyed_table::{AnyTable, KeyedState, KeyedTable, TypedState},
     place::Place,
@@ -152,6 +152,7 @@ impl<K: Key, N: Key> TypedState<K> for Timers<K, N> {
 
     type Element = ();
     type Namespace = (Timestamp, N);
+    type Lifetime = Forever;
 
     fn read_as(&mut self, _: Reading<()>) {}
 
@@ -171,4 +172,6 @@ impl<K: Key, N: Key> KeyedState<K> for Timers<K, N> {
     fn table(&mut self) -> &mut dyn AnyTable<K> {
         &mut self.table
     }
+
+    fn set_time(&mut self, _: Timestamp) {}
 }

@@ -5,13 +5,14 @@
 
 mod common;
 
-use std::{collections::BTreeMap, env, fs, path::PathBuf};
+use std::{collections::BTreeMap, env, fs, path::PathBuf, time::Duration};
 
 use common::{MAX, Stored, all, entries};
 use cutwater_barrier::CheckpointId;
 use cutwater_keygroups::KeyGroupRange;
 use cutwater_state::{
-    Backend, Keyed, KeyedStates, OperatorStates, Restored, Result, testkit::SortedRows,
+    Backend, Keyed, KeyedStates, OperatorStates, Restored, Result, Timestamp, Ttl,
+    testkit::SortedRows,
 };
 use serde::{Deserialize, Serialize};
 
@@ -139,6 +140,46 @@ fn keyed_state_of_version_2_decodes() -> Result<()> {
         }
     }
     assert_eq!(found, 5);
+    Ok(())
+}
+
+/// Elements with stamps, and timers.
+#[test]
+fn expiring_state_and_timers_of_version_2_decode() -> Result<()> {
+    let at = Timestamp::from_millis;
+    let week = Ttl::new(Duration::from_secs(7 * 24 * 3600));
+    let mut states = KeyedStates::<u64>::new("fold", all(), MAX);
+    states.set_time(at(1_700_000_000_000));
+    let value = states.expiring(week)?.value::<Totals>("totals")?;
+    let list = states.expiring(week)?.list::<u16>("recent")?;
+    let map = states.expiring(week)?.map::<String, bool>("seen")?;
+    let timers = states.namespaced::<u8>().timers("timers")?;
+    for key in 0..5 {
+        let keyed = Keyed::new(&key);
+        states[value].put(keyed, totals(key))?;
+        states[list].update(keyed, 0..3)?;
+        states[map].put(keyed, "a".to_owned(), true)?;
+        states[timers].set(keyed.at(1), at(-7))?;
+    }
+    let written = Stored::by(states.snapshot_canonical(CheckpointId::new(7)));
+    let manifest = golden("v2/expiring-manifest", &written.manifest);
+    let file = golden("v2/expiring-keyed-7-0", &written.files["keyed-7-0"]);
+
+    let mut states = restore(&manifest, &file, all())?;
+    states.set_time(at(1_700_000_000_000 + 7 * 24 * 3_600_000 - 1));
+    let value = states.expiring(week)?.value::<Totals>("totals")?;
+    let list = states.expiring(week)?.list::<u16>("recent")?;
+    let map = states.expiring(week)?.map::<String, bool>("seen")?;
+    let timers = states.namespaced::<u8>().timers("timers")?;
+    for key in 0..5 {
+        let keyed = Keyed::new(&key);
+        assert_eq!(states[value].get(keyed)?, Some(&totals(key)));
+        assert!(states[list].get(keyed)?.eq(&[0, 1, 2]));
+        assert_eq!(states[map].get(keyed, "a")?, Some(&true));
+        assert!(states[timers].is_set(keyed.at(1), at(-7))?);
+    }
+    states.set_time(at(1_700_000_000_000 + 7 * 24 * 3_600_000));
+    assert_eq!(states[value].get(Keyed::new(&3))?, None);
     Ok(())
 }
 

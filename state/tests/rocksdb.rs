@@ -368,7 +368,7 @@ fn a_full_disk_fails_the_snapshot_and_nothing_else() -> Result<()> {
     for key in 0..40_000 {
         let text = format!(
             "after {key} {:x}",
-            u128::from(key) * 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835
+            u128::from(key).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835)
         );
         states[value].put(Keyed::new(&key), text)?;
     }

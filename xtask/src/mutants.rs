@@ -18,6 +18,7 @@ use std::{
     env, fs,
     path::{Path, PathBuf},
     process::Command,
+    time::{Duration, Instant},
 };
 
 use self::watch::{Ended, watch};
@@ -72,6 +73,11 @@ const SIM: &[&str] = &[
     "600",
 ];
 
+/// For a command without a bug, building it included.
+const HEALTHY_MAX: Duration = Duration::from_secs(30 * 60);
+/// For one with a bug, at least.
+const LEAST: Duration = Duration::from_secs(300);
+
 /// What became of one bug.
 enum Outcome {
     Caught(String),
@@ -91,7 +97,7 @@ pub(crate) fn run(workspace: &Workspace, words: &[String]) -> Result<(), String>
             words.join(" or ")
         ));
     }
-    healthy(&scratch, &chosen)?;
+    let time_max = healthy(&scratch, &chosen)?;
     let mut caught = 0;
     let mut failed = Vec::new();
     println!(
@@ -99,7 +105,7 @@ pub(crate) fn run(workspace: &Workspace, words: &[String]) -> Result<(), String>
         "machine", "where", ""
     );
     for (list, mutant) in &chosen {
-        let outcome = scratch.try_out(mutant)?;
+        let outcome = scratch.try_out(mutant, time_max)?;
         let place = place(&scratch, mutant);
         let (word, rest) = match &outcome {
             Outcome::Caught(by) => ("caught", by.as_str()),
@@ -137,20 +143,28 @@ fn chosen(words: &[String]) -> Vec<(&'static str, &'static Mutant)> {
     all.filter(|(list, mutant)| wanted(list, mutant)).collect()
 }
 
-/// Without a bug every command must pass, or its failing says nothing.
-fn healthy(scratch: &Scratch, chosen: &[(&str, &Mutant)]) -> Result<(), String> {
+/// Without a bug every command must pass, or its failing says nothing. Returns how long one may take
+/// with a bug: three times as long as the slowest did without, on a machine as busy as this one.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a tool that waits for other programs"
+)]
+fn healthy(scratch: &Scratch, chosen: &[(&str, &Mutant)]) -> Result<Duration, String> {
     let mut tests: Vec<&[&str]> = chosen.iter().map(|(_, mutant)| mutant.test).collect();
     tests.sort_unstable();
     tests.dedup();
+    let mut slowest = LEAST / 3;
     for test in tests {
         println!("without a bug: cargo {}", test.join(" "));
-        match watch(scratch.cargo().args(test))? {
+        let started = Instant::now();
+        match watch(scratch.cargo().args(test), HEALTHY_MAX)? {
             Ended::Well => {}
             Ended::Badly(output) => return Err(format!("{output}\nfails without a bug")),
             Ended::NotAtAll => return Err("does not end without a bug".to_owned()),
         }
+        slowest = slowest.max(started.elapsed());
     }
-    Ok(())
+    Ok(3 * slowest)
 }
 
 /// `file:line`, without what all have in common.
@@ -206,7 +220,7 @@ impl Scratch {
         command
     }
 
-    fn try_out(&self, mutant: &Mutant) -> Result<Outcome, String> {
+    fn try_out(&self, mutant: &Mutant, time_max: Duration) -> Result<Outcome, String> {
         let path = self.root.join(mutant.file);
         let Ok(healthy) = read(&path) else {
             return Ok(Outcome::Gone);
@@ -215,13 +229,13 @@ impl Scratch {
             return Ok(Outcome::Gone);
         }
         write(&path, &healthy.replace(mutant.from, mutant.to))?;
-        let outcome = self.judge(mutant);
+        let outcome = self.judge(mutant, time_max);
         write(&path, &healthy)?;
         outcome
     }
 
-    fn judge(&self, mutant: &Mutant) -> Result<Outcome, String> {
-        Ok(match watch(self.cargo().args(mutant.test))? {
+    fn judge(&self, mutant: &Mutant, time_max: Duration) -> Result<Outcome, String> {
+        Ok(match watch(self.cargo().args(mutant.test), time_max)? {
             Ended::Well => Outcome::Missed,
             // What does not build is caught by nobody.
             Ended::Badly(output) if output.contains("error: could not compile") => {

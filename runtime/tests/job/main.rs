@@ -14,6 +14,7 @@ mod rescale;
 mod restore;
 mod stepped;
 mod stuck;
+mod timers;
 mod unaligned;
 mod upserts;
 mod windows;

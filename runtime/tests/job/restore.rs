@@ -9,7 +9,7 @@ use cutwater_runtime::{
     Settings, State,
 };
 use cutwater_source::VecSource;
-use cutwater_state::{Handle, ValueState};
+use cutwater_state::{Data, Handle, ValueState};
 
 use crate::common::{Barrage, Update, assert_ledger, counting, settings, start, wait_until};
 
@@ -26,9 +26,9 @@ fn refused(job: Job, directory: &Path, settings: Settings) -> String {
 }
 
 /// Keeps a value of type `V` under a name of the test's choice.
-struct Keep<V>(Handle<ValueState<u64, V>>);
+struct Keep<V: Data>(Handle<ValueState<u64, V>>);
 
-impl<V: cutwater_state::Data + Default> KeyedProcess<u64> for Keep<V> {
+impl<V: Data + Default> KeyedProcess<u64> for Keep<V> {
     type In = u64;
     type Out = u64;
 
@@ -46,7 +46,7 @@ impl<V: cutwater_state::Data + Default> KeyedProcess<u64> for Keep<V> {
     }
 }
 
-fn keeping<V: cutwater_state::Data + Default>(uid: &str, state: &'static str) -> Job {
+fn keeping<V: Data + Default>(uid: &str, state: &'static str) -> Job {
     let job = Job::new("keeping");
     job.source("numbers", VecSource::new(vec![(0..100_u64).collect()]))
         .key_by(|number| number % 10)

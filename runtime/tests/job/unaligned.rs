@@ -74,6 +74,15 @@ fn an_aligned_checkpoint_waits_for_the_queue() {
     finish(directory.path(), &output, on_request(2, Mode::Aligned));
 }
 
+/// Opens it in the end, also if that is a panic: a scope waits for its threads.
+struct Opens<'a>(&'a Barrage);
+
+impl Drop for Opens<'_> {
+    fn drop(&mut self) {
+        self.0.open();
+    }
+}
+
 /// State is on its way as soon as it is fixed: it does not wait for a barrier that is late, until which
 /// records are still recorded.
 #[test]
@@ -111,9 +120,10 @@ fn state_is_in_the_store_before_the_last_record_in_flight() {
     };
     std::thread::scope(|scope| {
         let checkpoint = scope.spawn(|| job.checkpoint());
+        let opens = Opens(&door);
         wait_until("the state is in the store", is_stored);
         assert_eq!(job.status().completed, 0, "a barrier is missing");
-        door.open();
+        drop(opens);
         let checkpoint = checkpoint.join().unwrap().unwrap();
         let metadata = metadata(directory.path(), checkpoint);
         assert_eq!(in_flight(&metadata, |_| true), 1, "the late one");

@@ -1,8 +1,8 @@
 //! What a byte backend is: sorted rows of bytes on disk, or wherever, for one operator subtask.
 //!
 //! The contract is small because the [cache](super::cache) in front does the rest. A backend never
-//! sees a single write: rows come sorted, as one batch that becomes visible at once. It sees few single
-//! reads: the misses of a batch of records come sorted and distinct.
+//! sees a single write: rows come sorted, in large batches. It sees few single reads: the misses of a
+//! batch of records come sorted and distinct.
 
 use std::{fmt, io, ops::ControlFlow, sync::Arc};
 
@@ -83,8 +83,8 @@ impl fmt::Debug for OldRows {
 
 /// The rows of one operator subtask, sorted by their keys as bytes.
 ///
-/// A key starts with its key group, two bytes big-endian. Keys are never empty; values may be. The
-/// task reads while another thread ingests, scans or takes a checkpoint, but there is never more than one that
+/// A key starts with its key group, two bytes big-endian, which is one of those that the store was opened for.
+/// Values may be empty. The task reads while another thread ingests, scans or takes a checkpoint, but there is never more than one that
 /// does the latter.
 pub trait Rows: Send + Sync {
     /// Looks up `keys`, which are sorted and distinct. Calls `found` with the number and the value of
@@ -103,8 +103,8 @@ pub trait Rows: Send + Sync {
     /// Whatever keeps it from being started.
     fn ingest(&self) -> Result<Box<dyn Ingest + '_>, BoxError>;
 
-    /// Calls `each` with the rows whose keys are in `from..to`, in order, until it breaks. Batches that
-    /// are finished meanwhile are seen whole or not at all.
+    /// Calls `each` with the rows whose keys are in `from..to`, in order, until it breaks. Of each key group
+    /// it sees what was there when it came to that, whatever is ingested meanwhile.
     ///
     /// # Errors
     ///
@@ -138,11 +138,11 @@ pub trait Ingest {
     /// As [`put`](Self::put).
     fn delete(&mut self, key: &[u8]) -> Result<(), BoxError>;
 
-    /// Makes all of the batch visible at once.
+    /// Makes the batch visible.
     ///
     /// # Errors
     ///
-    /// Whatever keeps it from being visible. It is not, then.
+    /// Whatever keeps it from being visible. It may be in part, then: the caller comes again with all of it.
     fn finish(self: Box<Self>) -> Result<(), BoxError>;
 }
 

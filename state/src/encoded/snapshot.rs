@@ -133,7 +133,7 @@ impl Frozen for CanonicalRows {
                 result = out.entries(group, &[(key, value)], |(key, value), bytes| {
                     bytes.extend(&key[HEAD..]);
                     bytes.extend(*value);
-                    Ok(())
+                    Ok(true)
                 });
                 match result {
                     Ok(()) => ControlFlow::Continue(()),

@@ -71,13 +71,14 @@ impl<'a> ImageWriter<'a> {
         self.finish()
     }
 
-    /// Writes the image of a block: of each entry, what `encode` writes.
+    /// Writes the image of a block: of each entry, what `encode` writes, unless it says that there is nothing
+    /// to write.
     pub(crate) fn image<E>(
         &mut self,
         block: BlockId,
         group: u16,
         entries: &[E],
-        mut encode: impl FnMut(&E, &mut Vec<u8>) -> Result<(), postcard::Error>,
+        mut encode: impl FnMut(&E, &mut Vec<u8>) -> Result<bool, postcard::Error>,
     ) -> Result<()> {
         if entries.is_empty() && !self.has_base {
             return Ok(());
@@ -87,16 +88,18 @@ impl<'a> ImageWriter<'a> {
             self.bytes.extend(MAGIC);
         }
         let start = self.bytes.len();
+        let mut written = 0;
         for entry in entries {
-            encode(entry, &mut self.bytes)
+            let is_written = encode(entry, &mut self.bytes)
                 .map_err(|e| not_serialisable(&self.manifest, self.state, e))?;
+            written += u64::from(is_written);
         }
         self.indexed.push(Indexed {
             state: u32::try_from(self.state).expect("fewer than 2^32 states"),
             block: block.number,
             group,
             length: (self.bytes.len() - start) as u64,
-            entries: entries.len() as u64,
+            entries: written,
             crc32c: crc32c::crc32c(&self.bytes[start..]),
         });
         if self.bytes.len() >= FILE_BYTES {

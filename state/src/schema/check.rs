@@ -22,10 +22,11 @@ pub(crate) fn check<T>(
         ));
     }
     let schema = Schema::explicit(&*declared.schema);
-    Reading::of(&stored.schema, &schema, older).ok_or_else(|| {
+    let reading = Reading::of(&stored.schema, &schema, older).ok_or_else(|| {
         refused(
             "say how to convert it with `Descriptor::migrate_from`, give a changed state a new \
              name, or restore with the program that wrote it",
         )
-    })
+    })?;
+    Ok(reading.with_stamps(stored.stamped, declared.stamped))
 }

@@ -5,7 +5,7 @@ use std::{any, fmt, sync::Arc};
 use serde::de::DeserializeOwned;
 
 use super::{Schema, evolution};
-use crate::{Error, ErrorKind, Result};
+use crate::{Data, Error, ErrorKind, Lifetime, Result};
 
 /// Takes an element from the front of some bytes.
 pub(crate) type Read<T> = dyn Fn(&mut &[u8]) -> Result<T, postcard::Error> + Send + Sync;
@@ -17,10 +17,18 @@ pub(crate) type Read<T> = dyn Fn(&mut &[u8]) -> Result<T, postcard::Error> + Sen
 /// | as they are | the declared schema | as it |
 /// | reconfigured | the declared schema, but with fewer variants in its enums | as it |
 /// | migrated | an older schema that is declared too | as that, and converted |
-#[derive(Clone)]
+/// | stamped | one of these, with or without stamps as it is not declared | with those they have, or as of now |
 pub(crate) enum Reading<T> {
     AsIs,
-    Migrated(Arc<Read<T>>),
+    Converted(Conversion<T>),
+}
+
+/// What is done to a stored element.
+pub(crate) struct Conversion<T> {
+    /// `None` if the element itself is read as it is.
+    read: Option<Arc<Read<T>>>,
+    /// Whether a stamp stands before it.
+    stamped: bool,
 }
 
 impl<T> Reading<T> {
@@ -34,7 +42,23 @@ impl<T> Reading<T> {
             schema.is_ok_and(|schema| evolution::reads(schema.as_str(), stored))
         };
         let migration = older.iter().find(is_stored)?;
-        Some(Self::Migrated(Arc::clone(&migration.read)))
+        Some(Self::Converted(Conversion {
+            read: Some(Arc::clone(&migration.read)),
+            stamped: false,
+        }))
+    }
+
+    /// The same for elements that were stored with stamps, or not, and are declared with them, or not.
+    pub(crate) fn with_stamps(self, stored: bool, declared: bool) -> Self {
+        let read = match self {
+            Self::AsIs if stored == declared => return Self::AsIs,
+            Self::AsIs => None,
+            Self::Converted(conversion) => conversion.read,
+        };
+        Self::Converted(Conversion {
+            read,
+            stamped: stored,
+        })
     }
 }
 
@@ -42,20 +66,42 @@ impl<T: DeserializeOwned + 'static> Reading<T> {
     /// What reads something made of such elements with `read`; `None` if that is read as it is.
     pub(crate) fn of_all<S>(
         self,
-        read: impl Fn(&Self, &mut &[u8]) -> Result<S, postcard::Error> + Send + Sync + 'static,
+        read: impl Fn(&Conversion<T>, &mut &[u8]) -> Result<S, postcard::Error> + Send + Sync + 'static,
     ) -> Option<Box<Read<S>>> {
         match self {
             Self::AsIs => None,
-            Self::Migrated(_) => Some(Box::new(move |bytes| read(&self, bytes))),
+            Self::Converted(conversion) => Some(Box::new(move |bytes| read(&conversion, bytes))),
         }
     }
 
-    /// Takes an element from the front of `bytes`.
-    pub(crate) fn element(&self, bytes: &mut &[u8]) -> Result<T, postcard::Error> {
+    /// Takes an element without a stamp from the front of `bytes`.
+    pub(crate) fn value(&self, bytes: &mut &[u8]) -> Result<T, postcard::Error> {
         match self {
             Self::AsIs => take(bytes),
-            Self::Migrated(read) => read(bytes),
+            Self::Converted(conversion) => conversion.value(bytes),
         }
+    }
+}
+
+impl<T: DeserializeOwned> Conversion<T> {
+    fn value(&self, bytes: &mut &[u8]) -> Result<T, postcard::Error> {
+        match &self.read {
+            None => take(bytes),
+            Some(read) => read(bytes),
+        }
+    }
+
+    /// Takes an element that lives for `lifetime` from the front of `bytes`.
+    pub(crate) fn element<L: Lifetime>(
+        &self,
+        lifetime: &L,
+        bytes: &mut &[u8],
+    ) -> Result<L::Of<T>, postcard::Error>
+    where
+        T: Data,
+    {
+        let stamp = self.stamped.then(|| take(bytes)).transpose()?;
+        Ok(lifetime.restored(self.value(bytes)?, stamp))
     }
 }
 

@@ -261,6 +261,11 @@ impl<K: Key, V: Clone> Table<K, V> {
             .map(|(key, value)| (key, value))
     }
 
+    /// The entries of a block, of which there are so many as [`blocks`](Self::blocks) says.
+    pub(crate) fn block(&self, number: usize) -> Option<&[(K, V)]> {
+        (number < self.blocks.len()).then(|| self.blocks.entries(number))
+    }
+
     /// A view of all entries as of now, by group, which later writes do not change; or only of the blocks
     /// written to since the freeze whose epoch was `base`.
     pub(crate) fn freeze(&mut self, base: Option<u64>) -> Frozen<K, V> {

@@ -7,15 +7,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Longer than any of the commands takes on a busy machine.
-const TIME_MAX: Duration = Duration::from_secs(300);
-
 /// How a command ended.
 pub(super) enum Ended {
     Well,
     /// With what it said.
     Badly(String),
-    /// It was stopped.
+    /// It was stopped after too long a time.
     NotAtAll,
 }
 
@@ -23,7 +20,7 @@ pub(super) enum Ended {
     clippy::disallowed_methods,
     reason = "a tool that waits for other programs"
 )]
-pub(super) fn watch(command: &mut Command) -> Result<Ended, String> {
+pub(super) fn watch(command: &mut Command, time_max: Duration) -> Result<Ended, String> {
     command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -41,7 +38,7 @@ pub(super) fn watch(command: &mut Command) -> Result<Ended, String> {
             if let Some(status) = child.try_wait().map_err(failed)? {
                 break Some(status);
             }
-            if started.elapsed() > TIME_MAX {
+            if started.elapsed() > time_max {
                 stop(&mut child);
                 break None;
             }

@@ -1,0 +1,88 @@
+//! Removing what has expired from a table: bit by bit as time is told, and when all of it is written.
+
+use std::{fmt, sync::Arc};
+
+use cutwater_keygroups::Key;
+
+use crate::{Lifetime, Timestamp, table::Table};
+
+/// What is left of an entry.
+pub(crate) enum Left<S> {
+    /// All of it.
+    All,
+    /// Some of its elements.
+    Some(S),
+    Nothing,
+}
+
+/// What is left of an entry at some time.
+type Prune<S> = dyn Fn(&S, Timestamp) -> Left<S> + Send + Sync;
+
+/// How the entries of one table expire.
+pub(crate) struct Expiry<S> {
+    prune: Arc<Prune<S>>,
+    now: Timestamp,
+    /// The block to look at next.
+    next: usize,
+}
+
+impl<S> Expiry<S> {
+    /// `prune` tells what is left of an entry whose elements live for `lifetime`. None if that is for ever.
+    pub(crate) fn new<L: Lifetime>(
+        lifetime: &L,
+        prune: impl Fn(&L, &S) -> Left<S> + Send + Sync + 'static,
+    ) -> Option<Self> {
+        let lifetime = lifetime.clone();
+        L::STAMPED.then(|| Self {
+            prune: Arc::new(move |stored, now| prune(&lifetime.at(now), stored)),
+            now: Timestamp::MIN,
+            next: 0,
+        })
+    }
+
+    pub(crate) fn set_time(&mut self, now: Timestamp) {
+        self.now = now;
+    }
+
+    /// What is left of an entry as of now, whenever it is asked.
+    pub(crate) fn as_of_now(&self) -> impl Fn(&S) -> Left<S> + Send + use<S> {
+        let (prune, now) = (Arc::clone(&self.prune), self.now);
+        move |stored| prune(stored, now)
+    }
+
+    /// Removes what has expired in the next block: a look at some hundred entries, whatever the table's size.
+    pub(crate) fn sweep<A: Key>(&mut self, table: &mut Table<A, S>)
+    where
+        S: Clone,
+    {
+        let Some(block) = table.block(self.next) else {
+            self.next = 0;
+            return;
+        };
+        let left = |stored: &S| (self.prune)(stored, self.now);
+        let mut is_any_gone = false;
+        let mut rest = Vec::new();
+        for (at, (_, stored)) in block.iter().enumerate() {
+            match left(stored) {
+                Left::All => {}
+                Left::Some(some) => rest.push((at, some)),
+                Left::Nothing => is_any_gone = true,
+            }
+        }
+        for (at, some) in rest {
+            *table.value_mut((self.next, at)) = some;
+        }
+        if is_any_gone {
+            table.retain_in(self.next, |stored| !matches!(left(stored), Left::Nothing));
+        }
+        self.next += 1;
+    }
+}
+
+impl<S> fmt::Debug for Expiry<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Expiry")
+            .field("now", &self.now)
+            .finish_non_exhaustive()
+    }
+}
