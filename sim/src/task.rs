@@ -89,7 +89,7 @@ pub(crate) enum News {
     /// Everything of a checkpoint is in hand, and is to be stored.
     Taken {
         checkpoint: CheckpointId,
-        frozen: Frozen,
+        frozen: Box<Frozen>,
         stats: TaskStats,
     },
     GaveUp(CheckpointId),

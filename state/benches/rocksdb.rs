@@ -82,8 +82,18 @@ fn main() {
         fast,
         &mut Uniform::new(keys),
     );
-    restores(keys, all / 10);
-    incremental(keys);
+    if is_wanted("restore") {
+        restores(keys, all / 10);
+    }
+    if is_wanted("incremental") {
+        incremental(keys);
+    }
+}
+
+/// Whether the command line asks for this part; without a word it asks for all.
+fn is_wanted(name: &str) -> bool {
+    let mut words = env::args().skip(1).filter(|word| !word.starts_with('-'));
+    words.next().is_none_or(|word| name.contains(&word))
 }
 
 /// Keys of a workload.
@@ -146,18 +156,21 @@ impl Draw for Zipf {
 
 /// Ours and the rival's keyed sum, window by window.
 fn sums(name: &str, keys: u64, options: RocksOptions, draw: &mut dyn Draw) {
+    if !is_wanted(name) {
+        return;
+    }
     let memory = options.memory;
     let folder = tempfile::tempdir().unwrap();
     let mut ours = Ours::filled(folder.path(), keys, options);
     let rival = Rival::filled(&folder.path().join("rival"), keys, memory);
     let (mut clock, mut processor) = (Vec::new(), Vec::new());
     let (mut mine, mut theirs) = (Vec::new(), Vec::new());
-    for round in 0..8 {
-        let records: Vec<u64> = (0..1 << 20).map(|_| draw.draw()).collect();
+    for round in 0..6 {
+        let records: Vec<u64> = (0..1 << 19).map(|_| draw.draw()).collect();
         let window = Rate::of(&records, |records| ours.window(records));
-        let few = &records[..1 << 17];
+        let few = &records[..1 << 16];
         let rival_window = Rate::of(few, |records| rival.window(records));
-        if round < 3 {
+        if round < 2 {
             continue; // until caches are filled
         }
         clock.push(window.clock / rival_window.clock);

@@ -141,7 +141,7 @@ impl Attempt {
                     .map(|(_, records)| records.len())
                     .sum();
                 env.coverage.add("records in flight taken", in_flight);
-                let storing = stored::store(self.files.clone(), checkpoint, whose, groups, frozen);
+                let storing = stored::store(self.files.clone(), checkpoint, whose, groups, *frozen);
                 self.uploads.push(Upload {
                     task,
                     checkpoint,

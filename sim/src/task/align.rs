@@ -280,7 +280,7 @@ impl Task {
         let capture = self.capture.take().expect("a snapshot comes first");
         assert_eq!(capture.checkpoint, checkpoint, "of the same checkpoint");
         self.watched.did(Did::Acknowledged { checkpoint });
-        let frozen = capture.frozen;
+        let frozen = Box::new(capture.frozen);
         at.news.push(News::Taken {
             checkpoint,
             frozen,

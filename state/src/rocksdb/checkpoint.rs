@@ -5,8 +5,8 @@ use std::{
     fs::{self, File},
     io,
     ops::ControlFlow,
-    path::{Path, PathBuf},
-    sync::{Arc, atomic::Ordering},
+    path::PathBuf,
+    sync::{Arc, OnceLock, atomic::Ordering},
 };
 
 use rocksdb::{DB, checkpoint::Checkpoint};
@@ -36,6 +36,8 @@ pub(super) struct Taken {
     files: Vec<RowsFile>,
     paths: Vec<PathBuf>,
     description: Description,
+    /// The databases, opened when they are first scanned.
+    opened: Vec<OnceLock<DB>>,
     shared: Arc<Shared>,
     /// Is not removed before this one.
     _within: Arc<Folder>,
@@ -52,6 +54,7 @@ pub(super) fn take(parts: &[Part], folder: &Arc<Folder>) -> Result<Taken, BoxErr
         description: Description {
             databases: Vec::new(),
         },
+        opened: parts.iter().map(|_| OnceLock::new()).collect(),
         shared: Arc::clone(&parts[0].shared),
         _within: Arc::clone(folder),
     };
@@ -84,6 +87,17 @@ impl Taken {
             files,
         });
         Ok(())
+    }
+
+    fn opened(&self, number: usize) -> Result<&DB, BoxError> {
+        let opened = &self.opened[number];
+        if opened.get().is_none() {
+            let path = self.database(number);
+            let db = DB::open_for_read_only(self.shared.sorted_files(), path, false);
+            let db = db.map_err(|error| failed("opening a checkpoint", error))?;
+            let _another_was_first = opened.set(db);
+        }
+        Ok(opened.get().expect("set above"))
     }
 
     fn database(&self, number: usize) -> PathBuf {
@@ -125,8 +139,7 @@ impl RowsCheckpoint for Taken {
             if from >= to {
                 continue;
             }
-            let db = open(&self.shared, &self.database(number))?;
-            if let ControlFlow::Break(()) = part::scan(&db, from, to, each)? {
+            if let ControlFlow::Break(()) = part::scan(self.opened(number)?, from, to, each)? {
                 break;
             }
         }
@@ -136,12 +149,7 @@ impl RowsCheckpoint for Taken {
 
 impl Drop for Taken {
     fn drop(&mut self) {
+        self.opened.clear();
         let _goes_with_the_store = fs::remove_dir_all(&self.path);
     }
-}
-
-/// Opens a database to read it only.
-pub(super) fn open(shared: &Shared, path: &Path) -> Result<DB, BoxError> {
-    let db = DB::open_for_read_only(shared.sorted_files(), path, false);
-    db.map_err(|error| failed("opening a checkpoint", error))
 }
