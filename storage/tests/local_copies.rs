@@ -80,7 +80,8 @@ fn an_intact_copy_is_read_instead_of_the_store() {
 
 #[test]
 fn a_damaged_copy_is_deleted_and_the_store_is_asked() {
-    let damages: [(&str, fn(&Path)); 4] = [
+    type Damage = fn(&Path);
+    let damages: [(&str, Damage); 4] = [
         ("changed", |copy| {
             let mut bytes = fs::read(copy).unwrap();
             bytes[5] ^= 1;

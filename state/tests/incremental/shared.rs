@@ -110,6 +110,33 @@ fn what_an_aborted_snapshot_had_stored_is_stored_again() -> Result<()> {
     Ok(())
 }
 
+/// An image without entries outdates the older one of its block, in whichever file that is.
+#[test]
+fn keys_that_were_cleared_do_not_come_back() -> Result<()> {
+    let (mut states, value) = states()?;
+    let mut files = BTreeMap::new();
+    fill(&mut states, value, 0..300);
+    take(&mut states, 1, &mut files)?;
+    let is_in = |key: &u64| u64::GROUPING.group(key.key_hash(), MAX).get() == 5;
+    for key in (0..300).filter(is_in) {
+        states[value].clear(Keyed::new(&key))?;
+    }
+    let second = take(&mut states, 2, &mut files)?;
+    assert_eq!(second.files, ["keyed-1-0-0", "keyed-2-0-0"]);
+    states[value].put(Keyed::new(&1000), vec![2])?; // and neither after another one
+    let third = take(&mut states, 3, &mut files)?;
+    for snapshot in [second, third] {
+        let old = Restored::new(snapshot.manifest, files.clone());
+        let groups = KeyGroupRange::new(5, 6);
+        let mut states = KeyedStates::<u64>::restore("op", groups, MAX, [old])?;
+        let value = states.value::<Vec<u8>>("v")?;
+        for key in (0..300).filter(is_in) {
+            assert_eq!(states.get(value, Keyed::new(&key))?, None);
+        }
+    }
+    Ok(())
+}
+
 /// Forgets files that it was given.
 struct Forgetful;
 
