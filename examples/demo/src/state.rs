@@ -18,7 +18,11 @@ impl Kept {
     /// The backend, with what it needs of a disk beside `checkpoints`.
     #[cfg_attr(
         not(feature = "rocksdb"),
-        expect(unused_variables, clippy::unnecessary_wraps, reason = "memory needs no disk")
+        expect(
+            unused_variables,
+            clippy::unnecessary_wraps,
+            reason = "memory needs no disk"
+        )
     )]
     fn open(self, checkpoints: &Path) -> Result<Backend, BoxError> {
         match self {
@@ -65,10 +69,7 @@ impl State {
                 backend: Kept::Memory,
                 full: true,
             },
-            true => Self {
-                full: true,
-                ..self
-            },
+            true => Self { full: true, ..self },
             false => self,
         }
     }
