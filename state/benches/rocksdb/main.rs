@@ -14,7 +14,10 @@
     reason = "a bench prints, reads the clock, and writes snapshots beside the task as an engine does"
 )]
 
+#[path = "../common/mod.rs"]
 mod common;
+mod rival;
+mod workload;
 
 use std::{
     collections::BTreeMap,
@@ -36,11 +39,10 @@ use cutwater_state::{
     Store, ValueState,
     rocksdb::{Compression, RocksDb, RocksOptions},
 };
-use rocksdb::{
-    BlockBasedOptions, Cache, DB, DBCompressionType, Options, WaitForCompactOptions, WriteOptions,
-};
+use rival::Rival;
+use workload::{Draw, Uniform, Zipf};
 
-const MAX: MaxParallelism = MaxParallelism::new(128).unwrap();
+pub(crate) const MAX: MaxParallelism = MaxParallelism::new(128).unwrap();
 
 type Total = Handle<ValueState<u64, i64>>;
 
@@ -94,64 +96,6 @@ fn main() {
 fn is_wanted(name: &str) -> bool {
     let mut words = env::args().skip(1).filter(|word| !word.starts_with('-'));
     words.next().is_none_or(|word| name.contains(&word))
-}
-
-/// Keys of a workload.
-trait Draw {
-    fn draw(&mut self) -> u64;
-}
-
-struct Uniform {
-    random: u64,
-    keys: u64,
-}
-
-impl Uniform {
-    fn new(keys: u64) -> Self {
-        Self {
-            random: 0x9e37_79b9_7f4a_7c15,
-            keys,
-        }
-    }
-
-    fn next(&mut self) -> u64 {
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
-        self.random
-    }
-}
-
-impl Draw for Uniform {
-    fn draw(&mut self) -> u64 {
-        self.next() % self.keys
-    }
-}
-
-/// The n-th most frequent key has a share in proportion to `1 / n^skew`: drawn by the inverse of the integral of that.
-struct Zipf {
-    uniform: Uniform,
-    skew: f64,
-}
-
-impl Zipf {
-    fn new(keys: u64, skew: f64) -> Self {
-        Self {
-            uniform: Uniform::new(keys),
-            skew,
-        }
-    }
-}
-
-impl Draw for Zipf {
-    fn draw(&mut self) -> u64 {
-        let keys = self.uniform.keys;
-        let unit = self.uniform.next() as f64 / u64::MAX as f64;
-        let power = 1.0 - self.skew;
-        let rank = (1.0 - unit * (1.0 - (keys as f64).powf(power))).powf(1.0 / power) as u64;
-        // Spread over the key space, as frequent keys are not neighbours.
-        rank.wrapping_mul(0x9e37_79b9_7f4a_7c15) % keys
-    }
 }
 
 /// Ours and the rival's keyed sum, window by window.
@@ -301,55 +245,6 @@ impl Store for Nowhere {
 
 fn nowhere(task: SnapshotTask) {
     task.run(&mut Nowhere).unwrap();
-}
-
-/// One get and one put per record through the same crate, with the same memory: three quarters of it a
-/// block cache, the rest memtables.
-struct Rival {
-    db: DB,
-    write: WriteOptions,
-}
-
-impl Rival {
-    fn filled(path: &Path, keys: u64, memory: u64) -> Self {
-        let mut blocks = BlockBasedOptions::default();
-        let memory = usize::try_from(memory).unwrap();
-        blocks.set_block_cache(&Cache::new_lru_cache(memory / 4 * 3));
-        let mut options = Options::default();
-        options.create_if_missing(true);
-        options.set_block_based_table_factory(&blocks);
-        options.set_compression_type(DBCompressionType::Lz4);
-        options.set_write_buffer_size((memory / 8).min(64 << 20));
-        options.set_max_background_jobs(2);
-        let mut write = WriteOptions::default();
-        write.disable_wal(true);
-        let db = DB::open(&options, path).unwrap();
-        for key in 0..keys {
-            db.put_opt(row(key), 0_i64.to_le_bytes(), &write).unwrap();
-        }
-        db.wait_for_compact(&WaitForCompactOptions::default())
-            .unwrap();
-        Self { db, write }
-    }
-
-    fn window(&self, records: &[u64]) {
-        for key in records {
-            let row = row(*key);
-            let found = self.db.get_pinned(row).unwrap();
-            let value = found.map_or(0, |v| i64::from_le_bytes((*v).try_into().unwrap()));
-            let value = (value + 1).to_le_bytes();
-            self.db.put_opt(row, value, &self.write).unwrap();
-        }
-    }
-}
-
-/// Key group and key, as Flink has them.
-fn row(key: u64) -> [u8; 10] {
-    let group = u64::GROUPING.group(key.key_hash(), MAX);
-    let mut row = [0; 10];
-    row[..2].copy_from_slice(&group.get().to_be_bytes());
-    row[2..].copy_from_slice(&key.to_be_bytes());
-    row
 }
 
 /// A folder of files, as a store on a local disk.
