@@ -238,8 +238,9 @@ impl Aligner {
         self.channels.set(channel, status);
     }
 
-    /// A barrier that does not count still tells that an older one will not come behind it: channels are
-    /// FIFO, and no task sends the barriers of two checkpoints in the wrong order.
+    /// A barrier that does not count still tells that an older one is not to be waited for: channels are
+    /// FIFO, and the older one was triggered first. If a source heard of it last, this gives up a checkpoint
+    /// that could have completed, and nothing else.
     fn passed(&mut self, channel: Channel, checkpoint: CheckpointId) {
         let is_missing = match self.phase {
             Phase::Idle => false,

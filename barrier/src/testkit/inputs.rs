@@ -114,6 +114,14 @@ impl Lane {
         })
     }
 
+    /// The number of records before a checkpoint's own barrier or cancel marker, if that was fed. A newer
+    /// barrier may be before it: a source sends them in the order in which it hears of them.
+    pub(super) fn before_own(&self, checkpoint: CheckpointId) -> Option<u64> {
+        let mut places = self.places.iter();
+        let place = places.find(|(marker, _)| *marker == checkpoint);
+        place.map(|&(_, before)| before)
+    }
+
     /// The number of records that belong to a checkpoint, if that is certain by now.
     pub(super) fn before(&self, checkpoint: CheckpointId) -> Option<u64> {
         let mut places = self.places.iter();

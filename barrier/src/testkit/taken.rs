@@ -51,7 +51,7 @@ impl Taken {
             });
         }
         if lane
-            .before(checkpoint)
+            .before_own(checkpoint)
             .is_some_and(|before| record >= before)
         {
             return Err(Broken::SavedBehindBarrier {

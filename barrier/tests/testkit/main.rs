@@ -426,3 +426,17 @@ fn a_note_is_true_also_if_an_older_barrier_has_come_behind_its_own() {
     let note = Event::Overtook { channel, barrier };
     assert_eq!(watch.told(Time::ZERO, note), Ok(()));
 }
+
+/// Seed 71900 of the whole-job simulation: what is behind the barrier of a newer checkpoint, but before its own,
+/// belongs to a checkpoint whose trigger came late.
+#[test]
+fn what_is_saved_may_be_behind_a_newer_barrier() {
+    let script = "
+        feed 0 r c4 r u3 r
+        feed 1 r u3
+        abort c4
+        note 0
+        rest
+    ";
+    assert_eq!(play(Flaw::None, script), Ok(()));
+}
