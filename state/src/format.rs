@@ -25,6 +25,8 @@ mod v1;
 
 use std::fmt;
 
+use cutwater_barrier::CheckpointId;
+use cutwater_keygroups::KeyGroupRange;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::{Error, ErrorKind, Result};
@@ -35,6 +37,16 @@ pub(crate) const MAGIC: &[u8; 8] = b"CWSTATE\x02";
 /// What the driver keeps in the checkpoint's metadata, opaque to it.
 #[derive(Debug, Deserialize, Serialize)]
 pub(crate) struct Manifest {
+    pub(crate) head: Head,
+    pub(crate) files: Vec<File>,
+    pub(crate) states: Vec<State>,
+    /// Of a snapshot in images the index of each file, oldest file first; of one in sections none.
+    pub(crate) indexes: Vec<Index>,
+}
+
+/// How each manifest begins, whatever its files are: whose states it is of, and when.
+#[derive(Debug, Deserialize, Serialize)]
+pub(crate) struct Head {
     pub(crate) checkpoint: u64,
     pub(crate) uid: String,
     pub(crate) max_parallelism: u16,
@@ -46,10 +58,16 @@ pub(crate) struct Manifest {
     pub(crate) key: String,
     /// Rust's name for the key type, for messages; not compared, as it may change with the compiler.
     pub(crate) key_type: String,
-    pub(crate) files: Vec<File>,
-    pub(crate) states: Vec<State>,
-    /// Of a snapshot in images the index of each file, oldest file first; of one in sections none.
-    pub(crate) indexes: Vec<Index>,
+}
+
+impl Head {
+    pub(crate) const fn checkpoint(&self) -> CheckpointId {
+        CheckpointId::new(self.checkpoint)
+    }
+
+    pub(crate) fn groups(&self) -> KeyGroupRange {
+        KeyGroupRange::new(self.groups.0, self.groups.1)
+    }
 }
 
 /// Where the index of a file of images begins; it ends with the file.

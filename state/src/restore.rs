@@ -6,7 +6,7 @@ use cutwater_keygroups::{KeyGroup, KeyGroupRange};
 
 use crate::{
     BoxError, Error, ErrorKind, Result,
-    format::{self, File, Manifest, Section, State},
+    format::{self, File, Head, Manifest, Section, State},
     images::index::{self, Indexed},
     keyed_table::AnyTable,
     names::Names,
@@ -101,8 +101,8 @@ impl Old {
         let Restored { manifest, files } = restored;
         let what = format!("operator `{}`: a snapshot's manifest", expected.uid);
         let mut manifest = format::manifest(&manifest, &what)?;
-        expected.check(&Identity::of(&manifest))?;
-        if !overlap(manifest.groups, (groups.start(), groups.end())) {
+        expected.check(&manifest.head)?;
+        if !overlap(manifest.head.groups, (groups.start(), groups.end())) {
             return Ok(None);
         }
         index::resolve(&mut manifest, groups, |manifest, number| {
@@ -112,7 +112,7 @@ impl Old {
     }
 
     pub(crate) fn groups(&self) -> KeyGroupRange {
-        KeyGroupRange::new(self.manifest.groups.0, self.manifest.groups.1)
+        self.manifest.head.groups()
     }
 
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
@@ -182,7 +182,7 @@ impl Old {
     }
 
     fn unreadable(&self, place: &Place, file: &str, reason: Unreadable) -> Error {
-        let stored = &self.manifest.key_type;
+        let stored = &self.manifest.head.key_type;
         match reason {
             // The checksum was right, so the bytes are those that were written: by another type.
             Unreadable::Key => Error::new(
@@ -226,7 +226,7 @@ pub(crate) struct Expected<'a> {
 }
 
 impl Expected<'_> {
-    pub(crate) fn check(&self, found: &Identity<'_>) -> Result<()> {
+    pub(crate) fn check(&self, found: &Head) -> Result<()> {
         let uid = self.uid;
         let differs = |what: &str, found: &dyn fmt::Display, now: &dyn fmt::Display| {
             let message = format!(
@@ -255,31 +255,12 @@ impl Expected<'_> {
     }
 }
 
-/// Whose states a snapshot is of.
-pub(crate) struct Identity<'a> {
-    pub(crate) uid: &'a str,
-    pub(crate) max_parallelism: u16,
-    pub(crate) grouping: &'a str,
-    pub(crate) key: &'a str,
-}
-
-impl<'a> Identity<'a> {
-    fn of(manifest: &'a Manifest) -> Self {
-        Self {
-            uid: &manifest.uid,
-            max_parallelism: manifest.max_parallelism,
-            grouping: &manifest.grouping,
-            key: &manifest.key,
-        }
-    }
-}
-
 /// Reads the index of a file of images.
 fn read_index(manifest: &Manifest, number: usize, files: &dyn ReadFiles) -> Result<Vec<Indexed>> {
     let corrupt = |object: &str, reason: &str| {
         let message = format!(
             "operator `{}`: `{object}`: {reason}; restore from an older checkpoint",
-            manifest.uid
+            manifest.head.uid
         );
         Error::new(ErrorKind::Corrupt, message)
     };
@@ -291,7 +272,10 @@ fn read_index(manifest: &Manifest, number: usize, files: &dyn ReadFiles) -> Resu
         return Err(corrupt("the manifest", "an index begins behind its file"));
     }
     let bytes = files.read(name, index.offset..*length).map_err(|e| {
-        let message = format!("operator `{}`: reading the index of `{name}`", manifest.uid);
+        let message = format!(
+            "operator `{}`: reading the index of `{name}`",
+            manifest.head.uid
+        );
         Error::new(ErrorKind::Io, message).with_source(e)
     })?;
     if bytes.len() as u64 != *length - index.offset {

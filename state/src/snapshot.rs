@@ -129,7 +129,7 @@ impl TypedTask {
                 base,
                 history,
             } => {
-                let checkpoint = CheckpointId::new(self.manifest.checkpoint);
+                let checkpoint = self.manifest.head.checkpoint();
                 let base = base.map_or_else(Images::default, |base| (*base).clone());
                 let written = ImageWriter::new(self.manifest, base, store).run(states);
                 if written
@@ -163,8 +163,8 @@ fn run_canonical(
 impl fmt::Debug for SnapshotTask {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let checkpoint = match &self.0 {
-            Work::Typed(task) => task.manifest.checkpoint,
-            Work::Rows(task) => task.manifest.checkpoint,
+            Work::Typed(task) => task.manifest.head.checkpoint,
+            Work::Rows(task) => task.manifest.head.checkpoint,
         };
         f.debug_struct("SnapshotTask")
             .field("checkpoint", &checkpoint)
@@ -257,10 +257,8 @@ impl<'a> Writer<'a> {
         if self.bytes.is_empty() {
             return Ok(());
         }
-        let Manifest {
-            checkpoint, files, ..
-        } = &mut self.manifest;
-        let name = format!("keyed-{checkpoint}-{}", files.len());
+        let Manifest { head, files, .. } = &mut self.manifest;
+        let name = format!("keyed-{}-{}", head.checkpoint, files.len());
         files.push(File {
             name: name.clone(),
             length: self.bytes.len() as u64,
@@ -275,8 +273,8 @@ impl<'a> Writer<'a> {
         let Self { manifest, .. } = self;
         let bytes = manifest.files.iter().map(|file| file.length).sum();
         Ok(Snapshot {
-            checkpoint: CheckpointId::new(manifest.checkpoint),
-            groups: KeyGroupRange::new(manifest.groups.0, manifest.groups.1),
+            checkpoint: manifest.head.checkpoint(),
+            groups: manifest.head.groups(),
             manifest: format::sealed(MAGIC, &manifest)?,
             files: manifest.files.into_iter().map(|file| file.name).collect(),
             bytes_new: bytes,
@@ -292,14 +290,14 @@ pub(crate) fn stored<T>(
     outcome: Result<T, BoxError>,
 ) -> Result<T> {
     outcome.map_err(|e| {
-        let message = format!("operator `{}`: storing `{name}`", manifest.uid);
+        let message = format!("operator `{}`: storing `{name}`", manifest.head.uid);
         Error::new(ErrorKind::Io, message).with_source(e)
     })
 }
 
 /// A value of the state of this number cannot be written.
 pub(crate) fn not_serialisable(manifest: &Manifest, state: usize, error: postcard::Error) -> Error {
-    let (uid, name) = (&manifest.uid, &manifest.states[state].name);
+    let (uid, name) = (&manifest.head.uid, &manifest.states[state].name);
     let message = format!("operator `{uid}`, state `{name}`: a value refuses to be serialised");
     Error::new(ErrorKind::Invalid, message).with_source(error)
 }

@@ -14,10 +14,10 @@ use serde::{Deserialize, Serialize};
 use super::{OldRows, RowsFile, StateId};
 use crate::{
     Error, ErrorKind, Restored, Result,
-    format::{self, State},
+    format::{self, Head, State},
     names::Names,
     place::Place,
-    restore::{Expected, Identity},
+    restore::Expected,
 };
 
 /// Starts each manifest; the last byte is the version.
@@ -26,17 +26,7 @@ pub(crate) const MAGIC: &[u8; 8] = b"CWBYTES\x01";
 /// What the driver keeps in the checkpoint's metadata, opaque to it.
 #[derive(Debug, Deserialize, Serialize)]
 pub(crate) struct Manifest {
-    pub(crate) checkpoint: u64,
-    pub(crate) uid: String,
-    pub(crate) max_parallelism: u16,
-    /// The owned key groups, `start..end`.
-    pub(crate) groups: (u16, u16),
-    /// How hashes pick groups.
-    pub(crate) grouping: String,
-    /// What keys are encoded like.
-    pub(crate) key: String,
-    /// Rust's name for the key type, for messages.
-    pub(crate) key_type: String,
+    pub(crate) head: Head,
     /// The name of the backend whose files these are.
     pub(crate) backend: String,
     pub(crate) states: Vec<StoredState>,
@@ -72,17 +62,11 @@ impl OldStates {
     ) -> Result<Option<OldRows>> {
         let what = format!("operator `{}`: a snapshot's manifest", expected.uid);
         let manifest: Manifest = format::unsealed(MAGIC, restored.manifest(), &what)?;
-        expected.check(&Identity {
-            uid: &manifest.uid,
-            max_parallelism: manifest.max_parallelism,
-            grouping: &manifest.grouping,
-            key: &manifest.key,
-        })?;
+        expected.check(&manifest.head)?;
         if manifest.backend != backend {
             return Err(other_backend(expected.uid, &manifest.backend, backend));
         }
-        let old_groups = KeyGroupRange::new(manifest.groups.0, manifest.groups.1);
-        let shared = old_groups.intersection(groups);
+        let shared = manifest.head.groups().intersection(groups);
         if shared.is_empty() {
             return Ok(None);
         }
@@ -109,12 +93,12 @@ impl OldStates {
     /// The state that has one of `names`, in each of the snapshots that has it.
     pub(crate) fn find(&self, place: &Place, names: &Names) -> Result<Vec<Found<'_>>> {
         let mut found = Vec::new();
-        for Manifest { groups, states, .. } in &self.manifests {
+        for Manifest { head, states, .. } in &self.manifests {
             let stored = names.find(place, states, |stored| &stored.state.name)?;
             found.extend(stored.map(|StoredState { id, state }| Found {
                 id: *id,
                 state,
-                groups: KeyGroupRange::new(groups.0, groups.1),
+                groups: head.groups(),
             }));
         }
         Ok(found)

@@ -6,9 +6,6 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use cutwater_barrier::CheckpointId;
-use cutwater_keygroups::KeyGroupRange;
-
 use super::{
     Manifest, RowStore, RowsCheckpoint, RowsFile, Ticket,
     manifest::MAGIC,
@@ -39,7 +36,7 @@ impl RowsTask {
         for (number, file) in checkpoint.files().iter().enumerate() {
             let stored = put(&*checkpoint, number, file, &rows, store);
             bytes_new += stored.map_err(|error| {
-                let message = format!("operator `{}`: storing `{}`", manifest.uid, file.name);
+                let message = format!("operator `{}`: storing `{}`", manifest.head.uid, file.name);
                 Error::new(ErrorKind::Io, message).with_source(error)
             })?;
         }
@@ -47,8 +44,8 @@ impl RowsTask {
         manifest.description = checkpoint.description();
         let files = &manifest.files;
         let snapshot = Snapshot {
-            checkpoint: CheckpointId::new(manifest.checkpoint),
-            groups: KeyGroupRange::new(manifest.groups.0, manifest.groups.1),
+            checkpoint: manifest.head.checkpoint(),
+            groups: manifest.head.groups(),
             manifest: format::sealed(MAGIC, &manifest)?,
             files: files.iter().map(|file| file.name.clone()).collect(),
             bytes_new,

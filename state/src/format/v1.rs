@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::{File, Kind, Section, Shape, State};
+use super::{File, Head, Kind, Section, Shape, State};
 
 pub(super) const MAGIC: &[u8; 8] = b"CWSTATE\x01";
 
@@ -29,13 +29,15 @@ struct StateV1 {
 impl From<Manifest> for super::Manifest {
     fn from(old: Manifest) -> Self {
         Self {
-            checkpoint: old.checkpoint,
-            uid: old.uid,
-            max_parallelism: old.max_parallelism,
-            groups: old.groups,
-            grouping: old.grouping,
-            key: String::new(),
-            key_type: old.key_type,
+            head: Head {
+                checkpoint: old.checkpoint,
+                uid: old.uid,
+                max_parallelism: old.max_parallelism,
+                groups: old.groups,
+                grouping: old.grouping,
+                key: String::new(),
+                key_type: old.key_type,
+            },
             files: old.files,
             states: old.states.into_iter().map(State::from).collect(),
             indexes: Vec::new(),

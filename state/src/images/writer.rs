@@ -2,13 +2,10 @@
 
 use std::{collections::BTreeSet, mem};
 
-use cutwater_barrier::CheckpointId;
-use cutwater_keygroups::KeyGroupRange;
-
 use super::{Images, index::Indexed};
 use crate::{
     Error, ErrorKind, NewFile, Result, Snapshot, Store,
-    format::{self, File, Index, MAGIC, Manifest},
+    format::{self, File, Head, Index, MAGIC, Manifest},
     snapshot::{FILE_BYTES, FrozenBlocks, not_serialisable, stored},
     table::BlockId,
 };
@@ -120,9 +117,9 @@ impl<'a> ImageWriter<'a> {
             offset: offset as u64,
             crc32c: crc32c::crc32c(&bytes[offset..]),
         };
-        let Manifest {
+        let Head {
             checkpoint, groups, ..
-        } = &self.manifest;
+        } = &self.manifest.head;
         let file = File {
             // Unique among all subtasks, which have no group in common.
             name: format!("keyed-{checkpoint}-{}-{}", groups.0, self.new),
@@ -159,7 +156,7 @@ impl<'a> ImageWriter<'a> {
                 let message = format!(
                     "operator `{}`: `{name}` was to be used again and is no longer retained, as several \
                      checkpoints are under way; the next snapshot stores everything",
-                    self.manifest.uid
+                    self.manifest.head.uid
                 );
                 return Err(Error::new(ErrorKind::Outdated, message));
             }
@@ -177,15 +174,10 @@ impl<'a> ImageWriter<'a> {
                 length: file.length,
             });
         }
-        let Manifest {
-            checkpoint,
-            groups,
-            files,
-            ..
-        } = &self.manifest;
+        let Manifest { head, files, .. } = &self.manifest;
         let snapshot = Snapshot {
-            checkpoint: CheckpointId::new(*checkpoint),
-            groups: KeyGroupRange::new(groups.0, groups.1),
+            checkpoint: head.checkpoint(),
+            groups: head.groups(),
             manifest: format::sealed(MAGIC, &self.manifest)?,
             files: files.iter().map(|file| file.name.clone()).collect(),
             bytes_new: self.bytes_new,

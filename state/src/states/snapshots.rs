@@ -9,7 +9,7 @@ use super::{Declared, KeyedStates};
 use crate::{
     SnapshotTask,
     encoded::{self, CanonicalRows, Flush, RowsTask, StoredState, Ticket},
-    format::{Manifest, State},
+    format::{Head, Manifest, State},
     keyed_table::View,
     place::Scope,
     snapshot::{Form, FrozenBlocks, TypedTask, Work},
@@ -97,9 +97,9 @@ impl<K: Key> KeyedStates<K> {
         }
     }
 
-    fn manifest(&self, checkpoint: CheckpointId) -> Manifest {
+    fn head(&self, checkpoint: CheckpointId) -> Head {
         let Scope { uid, groups, .. } = &self.scope;
-        Manifest {
+        Head {
             checkpoint: checkpoint.get(),
             uid: uid.to_string(),
             max_parallelism: self.scope.max_parallelism.get(),
@@ -107,6 +107,12 @@ impl<K: Key> KeyedStates<K> {
             grouping: K::GROUPING.id().to_owned(),
             key: K::schema(),
             key_type: any::type_name::<K>().to_owned(),
+        }
+    }
+
+    fn manifest(&self, checkpoint: CheckpointId) -> Manifest {
+        Manifest {
+            head: self.head(checkpoint),
             files: Vec::new(),
             states: self.states.iter().map(Declared::stored).collect(),
             indexes: Vec::new(),
@@ -114,27 +120,10 @@ impl<K: Key> KeyedStates<K> {
     }
 
     fn manifest_of_rows(&self, checkpoint: CheckpointId) -> encoded::Manifest {
-        let Manifest {
-            checkpoint,
-            uid,
-            max_parallelism,
-            groups,
-            grouping,
-            key,
-            key_type,
-            states,
-            ..
-        } = self.manifest(checkpoint);
         let ids: Vec<_> = self.states.iter().map(|d| d.place.id()).collect();
-        let stored = ids.iter().zip(states);
+        let stored = ids.iter().zip(self.states.iter().map(Declared::stored));
         encoded::Manifest {
-            checkpoint,
-            uid,
-            max_parallelism,
-            groups,
-            grouping,
-            key,
-            key_type,
+            head: self.head(checkpoint),
             backend: self.backend.to_owned(),
             states: stored
                 .map(|(&id, state)| StoredState { id, state })
