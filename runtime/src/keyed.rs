@@ -162,9 +162,7 @@ impl<K: Key, P, Out> KeyedOperator<K, P, Out> {
         self.set_alarm();
         Ok(())
     }
-}
 
-impl<K: Key, P, Out> KeyedOperator<K, P, Out> {
     fn snapshot(&mut self, snapshots: &Snapshots) -> SnapshotTask {
         if let Some(completed) = snapshots.completed {
             self.keyed.confirmed(completed);

@@ -218,9 +218,7 @@ impl<K: Key, S: Data, N: Key> KeyedTable<K, S, N> {
         }
         Ok(found)
     }
-}
 
-impl<K: Key, S: Data, N: Key> KeyedTable<K, S, N> {
     /// Takes what stands in the namespaces `from` of a key, and gives it to `add` with what stands in `into`.
     pub(crate) fn merge(
         &mut self,

@@ -10,18 +10,16 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use common::{MAX, Stored, all, entries};
+use common::{MAX, Stored, Value, all, entries, open};
 use cutwater_barrier::CheckpointId;
 use cutwater_keygroups::KeyGroupRange;
 use cutwater_state::{
-    Backend, BoxError, Error, ErrorKind, Handle, Keyed, KeyedStates, NewFile, Restored, Result,
-    Snapshot, SnapshotTask, Store, ValueState,
+    Backend, BoxError, Error, ErrorKind, Keyed, KeyedStates, NewFile, Restored, Result, Snapshot,
+    SnapshotTask, Store,
     rocksdb::{Compression, RocksDb, RocksOptions},
     testkit,
 };
 use tempfile::TempDir;
-
-type Value = Handle<ValueState<u64, String>>;
 
 fn options(memory: u64) -> RocksOptions {
     let mut options = RocksOptions::default();
@@ -35,12 +33,6 @@ fn backend() -> (Backend, TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let rocksdb = RocksDb::new(folder.path(), options(100_000)).unwrap();
     (Backend::rows(rocksdb), folder)
-}
-
-fn open(backend: &Backend, old: impl IntoIterator<Item = Restored>) -> (KeyedStates<u64>, Value) {
-    let mut states = KeyedStates::open(backend, "op", all(), MAX, old).unwrap();
-    let value = states.value("v").unwrap();
-    (states, value)
 }
 
 fn put(

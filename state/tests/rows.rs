@@ -6,26 +6,17 @@ mod flaky;
 
 use std::collections::BTreeMap;
 
-use common::{MAX, Stored, all, entries};
+use common::{MAX, Stored, Value, all, entries, open};
 use cutwater_barrier::CheckpointId;
 use cutwater_keygroups::KeyGroupRange;
 use cutwater_state::{
-    Backend, Descriptor, ErrorKind, Handle, Keyed, KeyedStates, Restored, Result, SnapshotTask,
-    ValueState, testkit::SortedRows,
+    Backend, Descriptor, ErrorKind, Keyed, KeyedStates, Result, SnapshotTask, testkit::SortedRows,
 };
 use flaky::{Fault, Flaky};
 use proptest::prelude::*;
 
-type Value = Handle<ValueState<u64, String>>;
-
 /// Memory for some hundred rows.
 const LITTLE: u64 = 20_000;
-
-fn open(backend: &Backend, old: impl IntoIterator<Item = Restored>) -> (KeyedStates<u64>, Value) {
-    let mut states = KeyedStates::open(backend, "op", all(), MAX, old).unwrap();
-    let value = states.value("v").unwrap();
-    (states, value)
-}
 
 fn put(
     states: &mut KeyedStates<u64>,

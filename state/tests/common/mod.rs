@@ -5,12 +5,25 @@ use std::collections::BTreeMap;
 
 use cutwater_barrier::CheckpointId;
 use cutwater_keygroups::{Key, KeyGroupRange, MaxParallelism};
-use cutwater_state::{Data, KeyedStates, Restored, SnapshotTask, ValueState};
+use cutwater_state::{Backend, Data, Handle, KeyedStates, Restored, SnapshotTask, ValueState};
 
 pub(crate) const MAX: MaxParallelism = MaxParallelism::new(12).unwrap();
 
 pub(crate) fn all() -> KeyGroupRange {
     KeyGroupRange::new(0, 12)
+}
+
+/// The value state that tests of backends have.
+pub(crate) type Value = Handle<ValueState<u64, String>>;
+
+/// The states of one subtask that owns all groups, with one value state.
+pub(crate) fn open(
+    backend: &Backend,
+    old: impl IntoIterator<Item = Restored>,
+) -> (KeyedStates<u64>, Value) {
+    let mut states = KeyedStates::open(backend, "op", all(), MAX, old).unwrap();
+    let value = states.value("v").unwrap();
+    (states, value)
 }
 
 /// All keys with their values.
