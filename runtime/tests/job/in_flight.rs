@@ -59,32 +59,27 @@ fn records_in_flight_around_an_operator_without_state_find_their_way() {
 fn records_of_two_inputs_come_back_each_on_its_own() {
     let directory = tempfile::tempdir().unwrap();
     let output = Collect::new();
-    let build = |permits: &Permits, left: &Steps, right: &Steps| {
+    let build = |permits: &Permits, steps: &Steps| {
         let permits = permits.clone();
         let job = Job::new("union");
         let lists = |from: u64, lists: u64| {
-            VecSource::new((from..from + lists).map(|number| vec![number]).collect())
+            let lists = (from..from + lists).map(|number| vec![number]).collect();
+            Stepped::watched(VecSource::new(lists), steps)
         };
-        let left = job
-            .source("left", Stepped::watched(lists(0, 2), left))
-            .parallelism(2);
-        let right = job
-            .source("right", Stepped::watched(lists(2, 3), right))
-            .parallelism(3);
+        let left = job.source("left", lists(0, 2)).parallelism(2);
+        let right = job.source("right", lists(2, 3)).parallelism(3);
         left.union(&right)
             .key_by(|number| *number)
             .process("count", move |open| Held::open(open, &permits))
             .sink("updates", output.clone());
         job
     };
-    let (permits, left, right) = (Permits::default(), Steps::up_to(2), Steps::up_to(3));
-    let job = build(&permits, &left, &right);
+    let (permits, steps) = (Permits::default(), Steps::up_to(5));
+    let job = build(&permits, &steps);
     let job = start(job, directory.path(), on_request(1, Mode::Unaligned));
-    wait_until("all are in the channels", || {
-        left.given() == 2 && right.given() == 3
-    });
+    wait_until("all are in the channels", || steps.given() == 5);
     permits.await_waiting(1);
-    let checkpoint = checkpoint_past(&job, &right, 3, &permits, 1);
+    let checkpoint = checkpoint_past(&job, &steps, 5, &permits, 1);
     let metadata = metadata(directory.path(), checkpoint);
     assert_eq!(in_flight(&metadata, |_| true), 4);
     let sections = metadata.channels.iter().flat_map(|state| &state.sections);
@@ -92,7 +87,7 @@ fn records_of_two_inputs_come_back_each_on_its_own() {
     assert_eq!(channels.len(), 4, "{channels:?}");
     kill(job, &permits);
 
-    let job = build(&Permits::unlimited(), &Steps::up_to(2), &Steps::up_to(3));
+    let job = build(&Permits::unlimited(), &Steps::up_to(5));
     let outcome = start(job, directory.path(), on_request(2, Mode::Unaligned)).wait();
     assert!(outcome.unwrap().is_finished);
     let mut updates = output.take();
