@@ -6,6 +6,7 @@ use cutwater_keygroups::{Key, KeyGroup, KeyHash};
 
 use crate::{
     Data, Keyed, Lifetime, Result, Timestamp,
+    append::append,
     encoded::{Cache, FrozenRows},
     expiry::{Expiry, Left},
     format::Kind,
@@ -14,7 +15,7 @@ use crate::{
     place::Place,
     restore::Unreadable,
     schema::{self, Read, Reading},
-    snapshot::{self, Frozen, FrozenBlocks, Writer},
+    snapshot::{Frozen, FrozenBlocks, Writer},
     table::{self, BlockId, Table},
 };
 
@@ -370,7 +371,7 @@ fn encoder<A: Key, S: Data>(
             Left::Nothing => return Ok(false),
         };
         address.encode(bytes);
-        snapshot::append(stored, bytes)?;
+        append(stored, bytes)?;
         Ok(true)
     }
 }

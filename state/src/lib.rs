@@ -81,6 +81,7 @@
 #![warn(clippy::cast_possible_truncation, clippy::unwrap_used)] // here, not in [workspace.lints]: tests may
 
 mod aggregating;
+mod append;
 mod backend;
 mod data;
 mod declare;

@@ -7,7 +7,6 @@ use std::{
 
 use cutwater_barrier::CheckpointId;
 use cutwater_keygroups::KeyGroupRange;
-use serde::Serialize;
 
 use crate::{
     BoxError, Error, ErrorKind, NewFile, Result, Store,
@@ -300,23 +299,4 @@ pub(crate) fn not_serialisable(manifest: &Manifest, state: usize, error: postcar
     let (uid, name) = (&manifest.head.uid, &manifest.states[state].name);
     let message = format!("operator `{uid}`, state `{name}`: a value refuses to be serialised");
     Error::new(ErrorKind::Invalid, message).with_source(error)
-}
-
-/// Appends `value` as postcard.
-#[inline]
-pub(crate) fn append(value: &impl Serialize, out: &mut Vec<u8>) -> Result<(), postcard::Error> {
-    // Most values are small, and into a slice they are written faster than byte by byte onto a `Vec`.
-    const SMALL: usize = 64;
-    let start = out.len();
-    out.resize(start + SMALL, 0);
-    let written = postcard::to_slice(value, &mut out[start..]).map(|bytes| bytes.len());
-    out.truncate(start + written.as_ref().map_or(0, |written| *written));
-    match written {
-        Ok(_) => {}
-        Err(postcard::Error::SerializeBufferFull) => {
-            *out = postcard::to_extend(value, mem::take(out))?;
-        }
-        Err(error) => return Err(error),
-    }
-    Ok(())
 }

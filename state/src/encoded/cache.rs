@@ -38,8 +38,8 @@ use super::{
 };
 use crate::{
     Data, Result,
+    append::append,
     place::Place,
-    snapshot,
     table::{self, Lookup, Spot, Table},
 };
 
@@ -443,7 +443,7 @@ impl<A: Key, S: Data> FrozenRows for FrozenCache<A, S> {
                 row_key::start(group, state, bytes);
                 key.encode(bytes);
                 if let Some(value) = &row.value {
-                    let appended = snapshot::append(value, out.value());
+                    let appended = append(value, out.value());
                     appended.map_err(|error| place.not_serialisable(error))?;
                 }
                 out.finish(row.value.is_some(), HEAD);
