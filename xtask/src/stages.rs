@@ -228,7 +228,10 @@ fn asan(workspace: &Workspace) -> Outcome {
             .args(SOUNDNESS)
             .args(["--test", "memory", "--target", TARGET])
             .env("RUSTC_BOOTSTRAP", "1")
-            .env("RUSTFLAGS", "-Zsanitizer=address")
+            .env(
+                "RUSTFLAGS",
+                "-Zsanitizer=address --cfg each_piece_by_itself",
+            )
             .env("CARGO_TARGET_DIR", own_target(workspace, "asan")),
     )
 }

@@ -5,6 +5,10 @@
 //! reads one line here and, but for one in some 250, one entry. Removal moves later slots back, so that there are
 //! no tombstones; for this and for growing, hashes are computed again from the keys.
 
+use allocator_api2::{boxed::Box, vec::Vec};
+
+use super::blocks::Slabs;
+
 /// Bits of a hash, from the lowest, that choose a slot.
 pub(super) const HOME_BITS: u32 = 9;
 
@@ -17,14 +21,16 @@ const EMPTY: u16 = 0;
 #[derive(Debug)]
 pub(super) struct Index {
     /// A power of two of them, [`EMPTY`] or a tag above a position.
-    slots: Box<[u16]>,
+    slots: Box<[u16], Slabs>,
 }
 
 impl Index {
     /// An empty index with room for `entries`.
-    pub(super) fn with_room_for(entries: usize) -> Self {
+    pub(super) fn with_room_for(entries: usize, slabs: &Slabs) -> Self {
+        let mut slots = Vec::new_in(slabs.clone());
+        slots.resize(Self::slots_for(entries), EMPTY);
         Self {
-            slots: vec![EMPTY; Self::slots_for(entries)].into(),
+            slots: slots.into_boxed_slice(),
         }
     }
 

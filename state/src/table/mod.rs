@@ -19,8 +19,8 @@ use std::{iter, mem};
 
 use cutwater_keygroups::{Key, KeyHash};
 
-use blocks::Blocks;
 pub(crate) use blocks::{BlockId, ByGroup, Frozen};
+use blocks::{Blocks, Entries};
 use hints::{Hint, Hints};
 use index::{ENTRIES_MAX, HOME_BITS, Index};
 
@@ -288,7 +288,7 @@ impl<K: Key, V: Clone> Table<K, V> {
         self.blocks.modify(number, |entries, bucket| {
             let mut kept = kept.into_iter();
             entries.retain(|_| kept.next().expect("one for each entry"));
-            bucket.index = Index::with_room_for(entries.len().max(1));
+            bucket.index = Index::with_room_for(entries.len().max(1), entries.allocator());
             for (at, entry) in entries.iter().enumerate() {
                 bucket.index.insert(lower(entry), at);
             }
@@ -328,7 +328,7 @@ impl<K: Key, V: Clone> Table<K, V> {
     fn add_block(&mut self, group: usize, depth: u32) -> u32 {
         let group = u16::try_from(group).expect("groups are numbered in 16 bits");
         let bucket = Bucket {
-            index: Index::with_room_for(1),
+            index: Index::with_room_for(1, self.blocks.slabs()),
             depth,
             next: None,
         };
@@ -343,7 +343,7 @@ impl<K: Key, V: Clone> Table<K, V> {
                 entries.reserve_exact(Self::capacity_for(at + 1) - at);
             }
             if !bucket.index.has_room_for(at + 1) {
-                let mut index = Index::with_room_for(at + 1);
+                let mut index = Index::with_room_for(at + 1, entries.allocator());
                 for (at, entry) in entries.iter().enumerate() {
                     index.insert(lower(entry), at);
                 }
@@ -395,8 +395,9 @@ impl<K: Key, V: Clone> Table<K, V> {
         let mut moving = Vec::with_capacity(hashes.len());
         for &number in &chain {
             self.blocks.modify(number, |entries, bucket| {
-                moving.append(&mut mem::take(entries));
-                bucket.index = Index::with_room_for(1);
+                let slabs = entries.allocator().clone();
+                bucket.index = Index::with_room_for(1, &slabs);
+                moving.extend(mem::replace(entries, Entries::new_in(slabs)));
                 bucket.depth = depth + 1;
             });
         }
@@ -406,7 +407,7 @@ impl<K: Key, V: Clone> Table<K, V> {
             let count = count.min(Self::FULL);
             self.blocks.modify(number, |entries, bucket| {
                 entries.reserve_exact(Self::capacity_for(count));
-                bucket.index = Index::with_room_for(count);
+                bucket.index = Index::with_room_for(count, entries.allocator());
             });
         }
         for (hash, entry) in hashes.into_iter().zip(moving) {

@@ -6,12 +6,18 @@
 
 use std::sync::PoisonError;
 
-use super::sync::{Arc, Mutex, MutexGuard, UnsafeCell};
+use super::{
+    slabs::Slabs,
+    sync::{Arc, Mutex, MutexGuard, UnsafeCell},
+};
+
+/// The entries of a block.
+pub(crate) type Entries<K, V> = allocator_api2::vec::Vec<(K, V), Slabs>;
 
 /// Entries that are read by anybody, or written by one: which of both, the users of this know.
 #[derive(Debug)]
 pub(super) struct Buffer<K, V> {
-    entries: UnsafeCell<Vec<(K, V)>>,
+    entries: UnsafeCell<Entries<K, V>>,
 }
 
 // SAFETY: shared, it lends `&(K, V)` to several threads, and `&mut (K, V)` to one of them at a time
@@ -19,7 +25,7 @@ pub(super) struct Buffer<K, V> {
 unsafe impl<K: Send + Sync, V: Send + Sync> Sync for Buffer<K, V> {}
 
 impl<K, V> Buffer<K, V> {
-    pub(super) fn new(entries: Vec<(K, V)>) -> Arc<Self> {
+    pub(super) fn new(entries: Entries<K, V>) -> Arc<Self> {
         Arc::new(Self {
             entries: UnsafeCell::new(entries),
         })
@@ -37,12 +43,12 @@ impl<K, V> Buffer<K, V> {
     ///
     /// Nobody calls `read` or `write` until `f` has returned, or uses what it has left a pointer to.
     #[inline]
-    pub(super) unsafe fn write<R>(&self, f: impl FnOnce(&mut Vec<(K, V)>) -> R) -> R {
+    pub(super) unsafe fn write<R>(&self, f: impl FnOnce(&mut Entries<K, V>) -> R) -> R {
         // SAFETY: promised by the caller.
         self.entries.with_mut(|entries| f(unsafe { &mut *entries }))
     }
 
-    fn only_mine<R>(&mut self, f: impl FnOnce(&mut Vec<(K, V)>) -> R) -> R {
+    fn only_mine<R>(&mut self, f: impl FnOnce(&mut Entries<K, V>) -> R) -> R {
         // SAFETY: borrowed exclusively.
         unsafe { self.write(f) }
     }
@@ -56,6 +62,7 @@ pub(super) struct Recycle<K, V> {
     shared: Arc<Mutex<Buffers<K, V>>>,
     /// Entries for which a buffer must have room to be kept.
     capacity: usize,
+    slabs: Slabs,
 }
 
 type Buffers<K, V> = Vec<Arc<Buffer<K, V>>>;
@@ -64,11 +71,12 @@ type Buffers<K, V> = Vec<Arc<Buffer<K, V>>>;
 const TOGETHER: usize = 32;
 
 impl<K, V> Recycle<K, V> {
-    pub(super) fn new(capacity: usize) -> Self {
+    pub(super) fn new(capacity: usize, slabs: Slabs) -> Self {
         Self {
             spare: Vec::new(),
             shared: Arc::new(Mutex::new(Vec::new())),
             capacity,
+            slabs,
         }
     }
 
@@ -78,6 +86,7 @@ impl<K, V> Recycle<K, V> {
             spare: Vec::new(),
             shared: Arc::clone(&self.shared),
             capacity: self.capacity,
+            slabs: self.slabs.clone(),
         }
     }
 
@@ -88,13 +97,24 @@ impl<K, V> Recycle<K, V> {
         V: Clone,
     {
         if 2 * entries.len() < self.capacity {
-            return Buffer::new(entries.to_vec()); // few, or not for long
+            return self.fresh(entries.len(), entries); // few, or not for long
         }
-        let spare = self.spare();
-        let mut copy = spare.unwrap_or_else(|| Buffer::new(Vec::with_capacity(self.capacity)));
+        let Some(mut copy) = self.spare() else {
+            return self.fresh(self.capacity, entries);
+        };
         let buffer = Arc::get_mut(&mut copy).expect("a spare one is referred to from nowhere else");
         buffer.only_mine(|copy| copy.extend_from_slice(entries));
         copy
+    }
+
+    fn fresh(&self, capacity: usize, entries: &[(K, V)]) -> Arc<Buffer<K, V>>
+    where
+        K: Clone,
+        V: Clone,
+    {
+        let mut copy = Entries::with_capacity_in(capacity, self.slabs.clone());
+        copy.extend_from_slice(entries);
+        Buffer::new(copy)
     }
 
     /// Lets go of a buffer, which is kept if nobody else refers to it.

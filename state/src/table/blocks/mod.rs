@@ -32,6 +32,7 @@ mod buffer;
 mod frozen;
 #[cfg(all(test, loom))]
 mod loom_tests;
+mod slabs;
 mod slot;
 mod sync;
 
@@ -44,9 +45,11 @@ use std::{
     sync::atomic::{AtomicU16, Ordering},
 };
 
+pub(crate) use buffer::Entries;
 use buffer::{Buffer, Recycle};
 use frozen::Side;
 pub(crate) use frozen::{BlockId, ByGroup, Frozen};
+pub(crate) use slabs::Slabs;
 use slot::State;
 use sync::{Arc, AtomicPtr, AtomicU64, fence};
 
@@ -60,6 +63,7 @@ pub(crate) struct Blocks<K, V, X> {
     /// Snapshots whose writers may still come for blocks.
     open: Vec<Arc<Side<K, V>>>,
     recycle: Recycle<K, V>,
+    slabs: Slabs,
     /// First writes in this epoch, as long as a snapshot was open.
     pressed: usize,
 }
@@ -108,11 +112,13 @@ impl<K, V> Drop for Cell<K, V> {
 impl<K: Clone, V: Clone, X> Blocks<K, V, X> {
     /// No blocks. Buffers with room for `capacity` entries are used again.
     pub(crate) fn new(capacity: usize) -> Self {
+        let slabs = Slabs::new();
         Self {
             chunks: Vec::new(),
             epoch: 0,
             open: Vec::new(),
-            recycle: Recycle::new(capacity),
+            recycle: Recycle::new(capacity, slabs.clone()),
+            slabs,
             pressed: 0,
         }
     }
@@ -136,7 +142,7 @@ impl<K: Clone, V: Clone, X> Blocks<K, V, X> {
         let cell = &chunk.cells[chunk.blocks.len()];
         cell.group.store(group, Ordering::Relaxed);
         cell.written.store(self.epoch, Ordering::Relaxed); // frozen later, and handed over with that
-        let buffer = Arc::into_raw(Buffer::new(Vec::new()));
+        let buffer = Arc::into_raw(Buffer::new(Entries::new_in(self.slabs.clone())));
         cell.live.store(buffer.cast_mut(), Ordering::Release);
         chunk.blocks.push(Block {
             written: self.epoch, // of no interest to snapshots that are open already
@@ -145,6 +151,11 @@ impl<K: Clone, V: Clone, X> Blocks<K, V, X> {
             extra,
         });
         (chunks - 1) * CHUNK + chunk.blocks.len() - 1
+    }
+
+    /// Where the entries are, and what is read along with them should be.
+    pub(crate) fn slabs(&self) -> &Slabs {
+        &self.slabs
     }
 
     /// How many blocks there are.
@@ -189,7 +200,7 @@ impl<K: Clone, V: Clone, X> Blocks<K, V, X> {
     pub(crate) fn modify<R>(
         &mut self,
         number: usize,
-        f: impl FnOnce(&mut Vec<(K, V)>, &mut X) -> R,
+        f: impl FnOnce(&mut Entries<K, V>, &mut X) -> R,
     ) -> R {
         self.settle(number);
         let Chunk { blocks, cells } = &mut self.chunks[number / CHUNK];
@@ -342,7 +353,7 @@ impl<K, V, X> Block<K, V, X> {
         unsafe { slice::from_raw_parts(self.entries.as_ptr(), self.len) }
     }
 
-    fn note(&mut self, entries: &mut Vec<(K, V)>) {
+    fn note(&mut self, entries: &mut Entries<K, V>) {
         drop(Noted {
             entries,
             first: &mut self.entries,
@@ -370,7 +381,7 @@ fn is_wanted<K, V>(side: &Arc<Side<K, V>>) -> bool {
 
 /// Notes where the entries are after they have been changed.
 struct Noted<'a, K, V> {
-    entries: &'a mut Vec<(K, V)>,
+    entries: &'a mut Entries<K, V>,
     first: &'a mut NonNull<(K, V)>,
     len: &'a mut usize,
 }
@@ -385,7 +396,7 @@ impl<K, V> Drop for Noted<'_, K, V> {
 
 /// Entries of which one has its value moved out, into here.
 struct Lent<'a, K, V, F: FnOnce(&[(K, V)])> {
-    entries: &'a mut Vec<(K, V)>,
+    entries: &'a mut Entries<K, V>,
     at: usize,
     value: Option<V>,
     cleared: Option<F>,
