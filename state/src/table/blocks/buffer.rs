@@ -103,7 +103,7 @@ impl<K, V> Recycle<K, V> {
             return self.fresh(self.capacity, entries);
         };
         let buffer = Arc::get_mut(&mut copy).expect("a spare one is referred to from nowhere else");
-        buffer.only_mine(|copy| copy.extend_from_slice(entries));
+        buffer.only_mine(|copy| clone_onto(entries, copy));
         copy
     }
 
@@ -113,7 +113,7 @@ impl<K, V> Recycle<K, V> {
         V: Clone,
     {
         let mut copy = Entries::with_capacity_in(capacity, self.slabs.clone());
-        copy.extend_from_slice(entries);
+        clone_onto(entries, &mut copy);
         Buffer::new(copy)
     }
 
@@ -149,6 +149,21 @@ impl<K, V> Drop for Recycle<K, V> {
     fn drop(&mut self) {
         lock(&self.shared).append(&mut self.spare);
     }
+}
+
+/// Clones `entries` to the end of `copy`. If a `clone` panics, those before it are leaked.
+///
+/// The compiler makes the few wide moves of it that there can be for entries like numbers; `extend_from_slice`
+/// counts each entry, which took twice as long.
+fn clone_onto<T: Clone>(entries: &[T], copy: &mut allocator_api2::vec::Vec<T, Slabs>) {
+    copy.reserve(entries.len());
+    let room = copy.spare_capacity_mut();
+    assert!(entries.len() <= room.len(), "reserved above");
+    for (place, entry) in room.iter_mut().zip(entries) {
+        place.write(entry.clone());
+    }
+    // SAFETY: so many have been written after those which were there.
+    unsafe { copy.set_len(copy.len() + entries.len()) };
 }
 
 fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
