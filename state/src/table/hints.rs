@@ -1,6 +1,6 @@
 //! Where the keys of the coming batch are, so that each access need not search again.
 //!
-//! A prefetch finds every key's entry anyway. It leaves the places here, in the order of the batch, and
+//! A prefetch looks for every key's entry anyway. It leaves the places here, in the order of the batch, and
 //! an access takes the next one whose hash is its own. A hint may be out of date (an entry moved, a
 //! block split, another batch): whoever takes it compares the key that is there now.
 
@@ -11,10 +11,14 @@ use cutwater_keygroups::KeyHash;
 /// A place that was right when the batch was prefetched.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Hint {
-    hash: KeyHash,
+    pub(crate) hash: KeyHash,
     pub(crate) block: u32,
+    /// [`NOWHERE`] if the key was not there.
     pub(crate) at: u32,
 }
+
+/// No position in a block.
+const NOWHERE: u32 = u32::MAX;
 
 /// The places of one batch.
 #[derive(Debug, Default)]
@@ -30,11 +34,22 @@ impl Hints {
         self.at.set(0);
     }
 
+    pub(crate) fn len(&self) -> usize {
+        self.hints.len()
+    }
+
+    /// Adds the block where `hash` belongs; where in it is to be found out.
     #[inline]
-    pub(crate) fn push(&mut self, hash: KeyHash, block: usize, at: usize) {
-        if let (Ok(block), Ok(at)) = (u32::try_from(block), u32::try_from(at)) {
+    pub(crate) fn push(&mut self, hash: KeyHash, block: usize) {
+        if let Ok(block) = u32::try_from(block) {
+            let at = NOWHERE;
             self.hints.push(Hint { hash, block, at });
         }
+    }
+
+    /// Those from number `start` on.
+    pub(crate) fn since(&mut self, start: usize) -> &mut [Hint] {
+        &mut self.hints[start..]
     }
 
     /// The hint for an access to `hash`, if it is the last one taken or the one after.

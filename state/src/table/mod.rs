@@ -219,25 +219,24 @@ impl<K: Key, V: Clone> Table<K, V> {
     ) {
         self.hints.clear();
         for hashes in hashes.chunks(TOGETHER) {
-            let mut numbers = [None; TOGETHER];
-            for (number, &hash) in numbers.iter_mut().zip(hashes) {
-                *number = group_of(hash).and_then(|group| self.block_of(group, hash));
-                if let Some(number) = *number {
+            let start = self.hints.len();
+            for &hash in hashes {
+                if let Some(number) = group_of(hash).and_then(|group| self.block_of(group, hash)) {
                     self.blocks.prefetch(number);
+                    self.hints.push(hash, number);
                 }
             }
-            for (number, &hash) in numbers.iter().zip(hashes) {
-                if let Some(number) = *number {
-                    blocks::fetch(self.blocks.extra(number).index.home(hash.lower()));
-                }
+            let hints = self.hints.since(start);
+            for hint in &*hints {
+                let index = &self.blocks.extra(hint.block as usize).index;
+                blocks::fetch(index.home(hint.hash.lower()));
             }
-            for (number, &hash) in numbers.iter().zip(hashes) {
-                if let Some(number) = *number {
-                    let index = &self.blocks.extra(number).index;
-                    if let Some(at) = index.find(hash.lower(), |_| true) {
-                        self.blocks.prefetch_entry(number, at);
-                        self.hints.push(hash, number, at);
-                    }
+            for hint in hints {
+                let number = hint.block as usize;
+                let index = &self.blocks.extra(number).index;
+                if let Some(at) = index.find(hint.hash.lower(), |_| true) {
+                    self.blocks.prefetch_entry(number, at);
+                    hint.at = u32::try_from(at).expect("positions have 8 bits");
                 }
             }
         }
