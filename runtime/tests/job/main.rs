@@ -8,6 +8,7 @@ mod guarantees;
 mod held;
 mod in_flight;
 mod incremental;
+mod local_copies;
 mod loops;
 mod recovery;
 mod rescale;
