@@ -106,15 +106,17 @@ impl<K: Key, S: Data, N: Key> KeyedTable<K, S, N> {
         }
     }
 
-    /// Which time it is, if entries expire. Those that did are removed bit by bit, in memory at least: in a
-    /// byte backend, when they are written to.
+    /// Which time it is, if entries expire. Those that did are removed bit by bit: in memory in turn, in a byte backend
+    /// when it comes across them.
     pub(crate) fn set_time(&mut self, now: Timestamp) {
         let Some(expiry) = &mut self.expiry else {
             return;
         };
         expiry.set_time(now);
-        if let Road::Memory(table) = &mut self.road {
-            expiry.sweep(table);
+        match (&mut self.road, self.place.store()) {
+            (Road::Memory(table), _) => expiry.sweep(table),
+            (Road::Encoded(_), Some(store)) => expiry.tell(&self.place, store),
+            (Road::Encoded(_), None) => {}
         }
     }
 

@@ -123,7 +123,9 @@ pub use backend::Backend;
 pub use data::Data;
 pub use declare::Declare;
 pub use descriptor::Descriptor;
-pub use encoded::{ByteBackend, EachRow, Ingest, OldRows, Rows, RowsCheckpoint, RowsFile};
+pub use encoded::{
+    ByteBackend, EachRow, Ingest, IsExpired, OldRows, Rows, RowsCheckpoint, RowsFile,
+};
 pub use error::{BoxError, Error, ErrorKind, Result};
 pub use handle::Handle;
 pub use key::Keyed;

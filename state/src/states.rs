@@ -16,7 +16,7 @@ use crate::{
     Aggregate, AggregatingState, Backend, Data, Declare, Descriptor, Error, ErrorKind, Expiring,
     Handle, Keyed, ListState, MapState, Reduce, ReducingState, Restored, Result, SharedFiles,
     Timers, Timestamp, Ttl, ValueState,
-    encoded::{self, OldStates, RowStore, StateId, backend_failed, is_of_rows},
+    encoded::{self, Expired, OldStates, RowStore, StateId, backend_failed, is_of_rows},
     format::Shape,
     keyed_table::{KeyedState, TypedState},
     names::Names,
@@ -155,14 +155,19 @@ impl<K: Key> KeyedStates<K> {
             held.push(has);
         }
         if let Some(rows) = backend.as_rows() {
-            let opened = rows.backend.open(uid, groups, &old_rows);
+            let expired = Arc::new(Expired::default());
+            let is_expired = {
+                let expired = Arc::clone(&expired);
+                Arc::new(move |key: &[u8], value: &[u8]| expired.is_over(key, value))
+            };
+            let opened = rows.backend.open(uid, groups, &old_rows, is_expired);
             let opened = opened.map_err(|error| {
                 backend_failed(&format_args!("operator `{uid}`"), "opening a store", error)
             })?;
             let files = states.old_rows.files();
             let files = files.map(|file| (file.name.clone(), file.length));
             let shared = SharedFiles::restored(files);
-            let store = RowStore::new(uid.into(), opened, groups, &rows.budget, shared);
+            let store = RowStore::new(uid.into(), opened, groups, &rows.budget, expired, shared);
             states.scope.store = Some(Arc::new(store));
         }
         Ok(states)

@@ -3,7 +3,8 @@
 //! An element is what has a stamp of its own: a value, an element of a list, an entry of a map. It is hidden
 //! from the moment it expires, and removed later: bit by bit as time is told
 //! ([`set_time`](crate::KeyedStates::set_time)), and left out of what snapshots write. In a byte backend it
-//! stays until its row is written to.
+//! stays until its row is written to, or all of the row has expired and the backend comes across it, as a compaction of
+//! RocksDB does.
 //!
 //! What is stored is when an element was used, not when it expires. So another length applies to what is
 //! there already, and time goes on while the job is down.

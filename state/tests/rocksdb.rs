@@ -7,7 +7,9 @@ use std::{
     collections::BTreeMap,
     env,
     fs::{self, File},
+    ops::Range,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use common::{MAX, Stored, Value, all, entries, open};
@@ -15,7 +17,7 @@ use cutwater_barrier::CheckpointId;
 use cutwater_keygroups::KeyGroupRange;
 use cutwater_state::{
     Backend, BoxError, Error, ErrorKind, Keyed, KeyedStates, NewFile, Restored, Result, Snapshot,
-    SnapshotTask, Store,
+    SnapshotTask, Store, Timestamp, Ttl,
     rocksdb::{Compression, RocksDb, RocksOptions},
     testkit,
 };
@@ -191,6 +193,38 @@ fn a_snapshot_has_the_last_write_before_it() -> Result<()> {
         assert_eq!(copy.get(value, Keyed::new(&1))?, Some(&round.to_string()));
     }
     Ok(())
+}
+
+/// F114: a compaction drops the rows that have expired.
+#[test]
+fn a_compaction_drops_what_has_expired() -> Result<()> {
+    let (backend, _folder) = backend();
+    let mut states = KeyedStates::<u64>::open(&backend, "op", all(), MAX, [])?;
+    states.set_time(Timestamp::from_millis(0));
+    let ttl = Ttl::new(Duration::from_millis(10)).showing_expired();
+    let value = states.expiring(ttl)?.value::<String>("v")?;
+    let put = |states: &mut KeyedStates<u64>, keys: Range<u64>| {
+        for key in keys {
+            let text = format!("{key:0100}");
+            states[value].put(Keyed::new(&key), text).unwrap();
+        }
+    };
+    put(&mut states, 0..2000);
+    Stored::by(states.snapshot(checkpoint(1)));
+    states.set_time(Timestamp::from_millis(10));
+    for round in 0..200 {
+        // Over the same rows, so that there is something to compact.
+        put(&mut states, 1000..3000);
+        Stored::by(states.snapshot(checkpoint(2 + round)));
+        let mut there = Vec::new();
+        states[value].for_each(|key, _| there.push(*key))?;
+        there.sort_unstable();
+        assert!(there.ends_with(&(1000..3000).collect::<Vec<_>>()));
+        if there.len() == 2000 {
+            return Ok(());
+        }
+    }
+    panic!("no compaction has dropped them");
 }
 
 /// F106, F108: two old subtasks into three new ones, by their files.

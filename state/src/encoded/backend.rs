@@ -29,6 +29,7 @@ pub trait ByteBackend: fmt::Debug + Send + Sync + 'static {
     fn memory(&self) -> u64;
 
     /// Opens a store for the rows of `groups` of the operator `uid`, and puts those of `old` into it.
+    /// Rows for which `is_expired` may go whenever it suits.
     ///
     /// # Errors
     ///
@@ -38,8 +39,13 @@ pub trait ByteBackend: fmt::Debug + Send + Sync + 'static {
         uid: &str,
         groups: KeyGroupRange,
         old: &[OldRows],
+        is_expired: IsExpired,
     ) -> Result<Box<dyn Rows>, BoxError>;
 }
+
+/// Tells from its key and value whether a row has expired. Once it has, it stays so, and nobody expects the
+/// row to be there, or to be gone. May be asked from any thread, as long as there is the store.
+pub type IsExpired = Arc<dyn Fn(&[u8], &[u8]) -> bool + Send + Sync>;
 
 /// A checkpoint to be put into a new store, or a part of it.
 #[derive(Clone)]

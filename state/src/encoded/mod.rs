@@ -11,6 +11,7 @@
 mod backend;
 mod batch;
 mod cache;
+mod expired;
 mod manifest;
 mod migrate;
 mod row;
@@ -19,8 +20,11 @@ mod share;
 mod snapshot;
 mod store;
 
-pub use backend::{ByteBackend, EachRow, Ingest, OldRows, Rows, RowsCheckpoint, RowsFile};
+pub use backend::{
+    ByteBackend, EachRow, Ingest, IsExpired, OldRows, Rows, RowsCheckpoint, RowsFile,
+};
 pub(crate) use cache::Cache;
+pub(crate) use expired::Expired;
 pub(crate) use manifest::{Manifest, OldStates, StoredState, is_of_rows};
 pub(crate) use migrate::migrate;
 pub(crate) use row_key::StateId;

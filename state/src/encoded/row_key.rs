@@ -36,6 +36,12 @@ pub(crate) fn start(group: u16, state: StateId, out: &mut Vec<u8>) {
     out.extend(state.0.to_be_bytes());
 }
 
+/// The state of the row with this key.
+pub(crate) fn state(key: &[u8]) -> Option<StateId> {
+    let state = key.get(2..HEAD)?.first_chunk()?;
+    Some(StateId(u32::from_be_bytes(*state)))
+}
+
 /// The range of a state's rows in a key group.
 pub(crate) fn range(group: u16, state: StateId) -> ([u8; HEAD], [u8; HEAD]) {
     let head = u64::from(group) << 32 | u64::from(state.0);
@@ -69,6 +75,7 @@ mod tests {
         };
         let (from, to) = range(3, StateId(7));
         assert_eq!(from, rows(3, 7));
+        assert_eq!(super::state(&from), Some(StateId(7)));
         assert_eq!(to, rows(3, 8));
         let (_, to) = range(3, StateId(u32::MAX));
         assert_eq!(to, rows(4, 0));

@@ -13,7 +13,9 @@ use super::{
     store::backend_failed,
 };
 use crate::{
-    BoxError, Error, ErrorKind, NewFile, Result, Snapshot, Store, format,
+    BoxError, Error, ErrorKind, NewFile, Result, Snapshot, Store,
+    expiry::Left,
+    format,
     place::Place,
     snapshot::{Frozen, Writer},
 };
@@ -122,14 +124,22 @@ impl CanonicalRows {
 impl Frozen for CanonicalRows {
     fn write(self: Box<Self>, out: &mut Writer<'_>) -> Result<()> {
         let checkpoint = self.flush.checkpoint()?;
+        let store = self.place.store().expect("its rows are in one");
+        let left = store.expired().of(self.place.id());
         for number in 0..self.place.count() {
             let group = self.place.group_at(number);
             let (from, to) = row_key::range(group, self.place.id());
             let mut result = Ok(());
             let scanned = checkpoint.scan(&from, &to, &mut |key, value| {
                 result = out.entries(group, &[(key, value)], |(key, value), bytes| {
+                    let left = left.as_ref().map_or(Left::All, |left| left(value));
+                    let value = match &left {
+                        Left::All => value,
+                        Left::Some(some) => &some[..],
+                        Left::Nothing => return Ok(false),
+                    };
                     bytes.extend(&key[HEAD..]);
-                    bytes.extend(*value);
+                    bytes.extend(value);
                     Ok(true)
                 });
                 match result {

@@ -23,6 +23,7 @@ use cutwater_keygroups::KeyGroupRange;
 use super::{
     backend::{Rows, RowsCheckpoint},
     batch::Batch,
+    expired::Expired,
     row_key::StateId,
     share::{Budget, Share},
 };
@@ -46,6 +47,7 @@ pub(crate) struct RowStore {
     rows: Box<dyn Rows>,
     groups: KeyGroupRange,
     budget: Arc<Budget>,
+    expired: Arc<Expired>,
     /// Which files of checkpoints need not be stored again. Held for moments.
     shared_files: Mutex<SharedFiles>,
     /// Held for moments.
@@ -79,6 +81,7 @@ impl RowStore {
         rows: Box<dyn Rows>,
         groups: KeyGroupRange,
         budget: &Arc<Budget>,
+        expired: Arc<Expired>,
         shared_files: SharedFiles,
     ) -> Self {
         Self {
@@ -86,6 +89,7 @@ impl RowStore {
             rows,
             groups,
             budget: Arc::clone(budget),
+            expired,
             shared_files: Mutex::new(shared_files),
             pending: Mutex::default(),
             written: Mutex::default(),
@@ -94,6 +98,10 @@ impl RowStore {
 
     pub(crate) fn rows(&self) -> &dyn Rows {
         &*self.rows
+    }
+
+    pub(crate) fn expired(&self) -> &Expired {
+        &self.expired
     }
 
     pub(crate) fn shared_files(&self) -> MutexGuard<'_, SharedFiles> {

@@ -33,8 +33,8 @@ use std::{path::PathBuf, sync::Arc};
 
 use cutwater_keygroups::KeyGroupRange;
 
-use self::{folder::Folder, options::Shared, parts::Parts};
-use crate::{BoxError, ByteBackend, Error, ErrorKind, OldRows, Result, Rows};
+use self::{folder::Folder, options::Shared, part::Scope, parts::Parts};
+use crate::{BoxError, ByteBackend, Error, ErrorKind, IsExpired, OldRows, Result, Rows};
 
 pub use options::{Compression, RocksOptions};
 
@@ -92,9 +92,14 @@ impl ByteBackend for RocksDb {
         uid: &str,
         groups: KeyGroupRange,
         old: &[OldRows],
+        is_expired: IsExpired,
     ) -> Result<Box<dyn Rows>, BoxError> {
         let folder = self.folder.store(uid)?;
-        let parts = restore::parts(&self.shared, &folder, groups, old)?;
+        let scope = Scope {
+            shared: &self.shared,
+            is_expired: &is_expired,
+        };
+        let parts = restore::parts(scope, &folder, groups, old)?;
         Ok(Box::new(Parts::new(parts, folder)))
     }
 }

@@ -7,6 +7,8 @@ use rocksdb::{
     BlockBasedOptions, Cache, DBCompressionType, LogLevel, Options, compaction_filter::Decision,
 };
 
+use crate::IsExpired;
+
 /// How RocksDB is set up.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -123,8 +125,8 @@ impl Shared {
         &self.sorted_files
     }
 
-    /// For a database of `groups`: rows of other groups are dropped when a compaction comes by.
-    pub(super) fn database(&self, groups: KeyGroupRange) -> Options {
+    /// For a database of `groups`: rows of other groups, and such as have expired, are dropped when a compaction comes by.
+    pub(super) fn database(&self, groups: KeyGroupRange, is_expired: IsExpired) -> Options {
         let mut options = self.sorted_files.clone();
         options.create_if_missing(true);
         options.set_max_background_jobs(self.options.background_jobs.into());
@@ -139,10 +141,11 @@ impl Shared {
         options.set_stats_dump_period_sec(0);
         options.set_stats_persist_period_sec(0);
         options.set_skip_stats_update_on_db_open(true);
-        options.set_compaction_filter("key groups of others", move |_, key, _| {
+        options.set_compaction_filter("of others, or expired", move |_, key, value| {
             let group = key.first_chunk().map(|group| u16::from_be_bytes(*group));
             match group {
                 Some(group) if !groups.contains(KeyGroup::new(group)) => Decision::Remove,
+                _ if is_expired(key, value) => Decision::Remove,
                 _ => Decision::Keep,
             }
         });

@@ -11,7 +11,14 @@ use cutwater_keygroups::KeyGroupRange;
 use rocksdb::{ColumnFamilyDescriptor, DB, DEFAULT_COLUMN_FAMILY_NAME, ReadOptions, properties};
 
 use super::{failed, folder, options::Shared};
-use crate::{BoxError, EachRow};
+use crate::{BoxError, EachRow, IsExpired};
+
+/// What the databases of one store have in common.
+#[derive(Clone, Copy)]
+pub(super) struct Scope<'a> {
+    pub(super) shared: &'a Arc<Shared>,
+    pub(super) is_expired: &'a IsExpired,
+}
 
 /// A database. Closed when it is dropped.
 pub(super) struct Part {
@@ -29,12 +36,12 @@ pub(super) struct Part {
 impl Part {
     /// Opens the database in the folder `path`, with the files that are in there.
     pub(super) fn open(
-        shared: &Arc<Shared>,
+        Scope { shared, is_expired }: Scope<'_>,
         path: &Path,
         groups: KeyGroupRange,
         restored: BTreeMap<String, String>,
     ) -> Result<Self, BoxError> {
-        let options = shared.database(groups);
+        let options = shared.database(groups, Arc::clone(is_expired));
         let default = ColumnFamilyDescriptor::new(DEFAULT_COLUMN_FAMILY_NAME, options.clone());
         let db = DB::open_cf_descriptors(&options, path, [default]);
         let db = db.map_err(|error| failed("opening a database", error))?;

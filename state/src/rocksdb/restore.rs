@@ -15,8 +15,7 @@ use super::{
     checkpoint::{Database, Description},
     folder::Folder,
     ingest::SortedFiles,
-    options::Shared,
-    part::{self, Part},
+    part::{self, Part, Scope},
 };
 use crate::{BoxError, Error, ErrorKind, OldRows};
 
@@ -25,7 +24,7 @@ const READ_BYTES: u64 = 8 << 20;
 
 /// Databases for `groups`, without gaps, with the rows of `old`.
 pub(super) fn parts(
-    shared: &Arc<Shared>,
+    scope: Scope<'_>,
     folder: &Arc<Folder>,
     groups: KeyGroupRange,
     old: &[OldRows],
@@ -43,7 +42,7 @@ pub(super) fn parts(
             if groups.is_empty() {
                 continue;
             }
-            parts.push(restored(shared, folder, groups, &database, old)?);
+            parts.push(restored(scope, folder, groups, &database, old)?);
         }
     }
     parts.sort_by_key(|part| part.groups.start());
@@ -52,25 +51,25 @@ pub(super) fn parts(
     for part in parts {
         if next < part.groups.start() {
             let gap = KeyGroupRange::new(next, part.groups.start());
-            whole.push(empty(shared, folder, gap)?);
+            whole.push(empty(scope, folder, gap)?);
         }
         next = part.groups.end();
         whole.push(part);
     }
     if next < groups.end() {
         let gap = KeyGroupRange::new(next, groups.end());
-        whole.push(empty(shared, folder, gap)?);
+        whole.push(empty(scope, folder, gap)?);
     }
-    merge(shared, folder, whole)
+    merge(scope, folder, whole)
 }
 
-fn empty(shared: &Arc<Shared>, folder: &Folder, groups: KeyGroupRange) -> Result<Part, BoxError> {
-    Part::open(shared, &folder.path("db"), groups, BTreeMap::new())
+fn empty(scope: Scope<'_>, folder: &Folder, groups: KeyGroupRange) -> Result<Part, BoxError> {
+    Part::open(scope, &folder.path("db"), groups, BTreeMap::new())
 }
 
 /// Opens an old database for some of its key groups.
 fn restored(
-    shared: &Arc<Shared>,
+    scope: Scope<'_>,
     folder: &Folder,
     groups: KeyGroupRange,
     database: &Database,
@@ -89,7 +88,7 @@ fn restored(
             names.insert(local.clone(), file.name.clone());
         }
     }
-    let part = Part::open(shared, &path, groups, names)?;
+    let part = Part::open(scope, &path, groups, names)?;
     part.drop_other_groups()?;
     Ok(part)
 }
@@ -113,27 +112,27 @@ fn fetch(old: &OldRows, name: &str, length: u64, path: &Path) -> Result<(), BoxE
 
 /// Copies neighbours together, the smallest first, until there are few enough databases.
 fn merge(
-    shared: &Arc<Shared>,
+    scope: Scope<'_>,
     folder: &Arc<Folder>,
     mut parts: Vec<Part>,
 ) -> Result<Vec<Part>, BoxError> {
-    let most = usize::from(shared.options().databases_max.max(1));
+    let most = usize::from(scope.shared.options().databases_max.max(1));
     while parts.len() > most {
         let sizes: Vec<u64> = parts.iter().map(Part::bytes).collect();
         let pairs = sizes.windows(2).map(|pair| pair[0] + pair[1]);
         let smallest = pairs.enumerate().min_by_key(|&(_, bytes)| bytes);
         let (first, _) = smallest.expect("more than one");
         let pair: Vec<Part> = parts.splice(first..first + 2, []).collect();
-        parts.insert(first, copied(shared, folder, &pair)?);
+        parts.insert(first, copied(scope, folder, &pair)?);
     }
     Ok(parts)
 }
 
 /// A database with the rows of neighbours.
-fn copied(shared: &Arc<Shared>, folder: &Folder, from: &[Part]) -> Result<Part, BoxError> {
+fn copied(scope: Scope<'_>, folder: &Folder, from: &[Part]) -> Result<Part, BoxError> {
     let (first, last) = (&from[0], &from[from.len() - 1]);
     let groups = KeyGroupRange::new(first.groups.start(), last.groups.end());
-    let part = empty(shared, folder, groups)?;
+    let part = empty(scope, folder, groups)?;
     let mut files = SortedFiles::new(&part, folder);
     for Part { db, groups, .. } in from {
         let (from, to) = (groups.start().to_be_bytes(), groups.end().to_be_bytes());

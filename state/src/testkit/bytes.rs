@@ -6,7 +6,7 @@ use std::{
     ops::{Bound, ControlFlow, Range},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
 
@@ -14,7 +14,7 @@ use cutwater_keygroups::{KeyGroup, KeyGroupRange};
 
 use super::{Random, rescaling_keeps_each_key_once, snapshots_are_cuts_in_time};
 use crate::{
-    Backend, BoxError, ByteBackend, EachRow, Ingest, NewFile, OldRows, Restored, Rows,
+    Backend, BoxError, ByteBackend, EachRow, Ingest, IsExpired, NewFile, OldRows, Restored, Rows,
     RowsCheckpoint, RowsFile, SnapshotTask, Store,
 };
 
@@ -33,6 +33,7 @@ pub fn byte_backend_conforms<B: ByteBackend>(mut open: impl FnMut(u64) -> B) {
     rows_are_what_was_ingested(&backend);
     checkpoints_are_cuts_in_time(&backend);
     stores_are_put_together_by_key_group(&backend);
+    what_expires_may_go_and_the_rest_stays(&backend);
     for (seed, memory) in [(1, 64 << 20), (2, 300_000), (3, 60_000)] {
         let backend = Backend::rows(open(memory));
         let mut kept = Kept::default();
@@ -79,9 +80,15 @@ type Sorted = BTreeMap<Vec<u8>, Vec<u8>>;
 
 const GROUPS: KeyGroupRange = KeyGroupRange::new(0, 8);
 
+/// A store whose rows do not expire.
+fn open_store(backend: &impl ByteBackend, groups: KeyGroupRange, old: &[OldRows]) -> Box<dyn Rows> {
+    let opened = backend.open("exam", groups, old, Arc::new(|_, _| false));
+    opened.unwrap()
+}
+
 /// Random batches: looked up and scanned, they are what a map of the standard library has.
 fn rows_are_what_was_ingested(backend: &impl ByteBackend) {
-    let rows = backend.open("exam", GROUPS, &[]).unwrap();
+    let rows = open_store(backend, GROUPS, &[]);
     let mut random = Random(1);
     let mut reference = Sorted::new();
     for round in 0..20 {
@@ -108,7 +115,7 @@ fn rows_are_what_was_ingested(backend: &impl ByteBackend) {
 
 /// Checkpoints stay what they were, also when the store is gone, and files of the same name are the same.
 fn checkpoints_are_cuts_in_time(backend: &impl ByteBackend) {
-    let rows = backend.open("exam", GROUPS, &[]).unwrap();
+    let rows = open_store(backend, GROUPS, &[]);
     let mut random = Random(2);
     let mut reference = Sorted::new();
     let mut taken = Vec::new();
@@ -129,9 +136,7 @@ fn checkpoints_are_cuts_in_time(backend: &impl ByteBackend) {
                 assert!(before == bytes, "`{}` names two files", file.name);
             }
         }
-        let rows = backend
-            .open("exam", GROUPS, &[old(&*checkpoint, GROUPS)])
-            .unwrap();
+        let rows = open_store(backend, GROUPS, &[old(&*checkpoint, GROUPS)]);
         check(&*rows, GROUPS, &reference, &mut random);
     }
 }
@@ -140,7 +145,7 @@ fn checkpoints_are_cuts_in_time(backend: &impl ByteBackend) {
 fn stores_are_put_together_by_key_group(backend: &impl ByteBackend) {
     let mut random = Random(3);
     let mut stores: Vec<(KeyGroupRange, Box<dyn Rows>, Sorted)> = Vec::new();
-    let rows = backend.open("exam", GROUPS, &[]).unwrap();
+    let rows = open_store(backend, GROUPS, &[]);
     stores.push((GROUPS, rows, Sorted::new()));
     for parallelism in [3, 2, 5, 1, 4, 7, 1] {
         for (groups, rows, reference) in &mut stores {
@@ -172,11 +177,38 @@ fn stores_are_put_together_by_key_group(backend: &impl ByteBackend) {
                     let rows = rows.range::<[u8], _>(range);
                     reference.extend(rows.map(|(k, v)| (k.clone(), v.clone())));
                 }
-                let rows = backend.open("exam", groups, &olds).unwrap();
+                let rows = open_store(backend, groups, &olds);
                 check(&*rows, groups, &reference, &mut random);
                 (groups, rows, reference)
             })
             .collect();
+    }
+}
+
+/// Rows that have expired are as they were, or gone; others are not touched. Nothing expires at first.
+fn what_expires_may_go_and_the_rest_stays(backend: &impl ByteBackend) {
+    let is_late = Arc::new(AtomicBool::new(false));
+    let expires = |key: &[u8]| key.last().is_some_and(|byte| byte % 2 == 1);
+    let is_expired = {
+        let is_late = Arc::clone(&is_late);
+        move |key: &[u8], _: &[u8]| is_late.load(Ordering::Relaxed) && expires(key)
+    };
+    let opened = backend.open("exam", GROUPS, &[], Arc::new(is_expired));
+    let rows = opened.unwrap();
+    let mut random = Random(4);
+    let mut reference = Sorted::new();
+    for round in 0..20 {
+        ingest(&*rows, &mut reference, random_batch(&mut random));
+        let checkpoint = rows.checkpoint().unwrap();
+        let there = scanned(|each| checkpoint.scan(&[0], &[0xff], each));
+        if round < 10 {
+            assert_eq!(there, reference);
+        } else {
+            is_late.store(true, Ordering::Relaxed);
+            assert!(there.iter().all(|(k, v)| reference.get(k) == Some(v)));
+            let mut stay = reference.keys().filter(|key| !expires(key));
+            assert!(stay.all(|key| there.contains_key(key)));
+        }
     }
 }
 
@@ -305,6 +337,7 @@ impl ByteBackend for SortedRows {
         _uid: &str,
         _groups: KeyGroupRange,
         old: &[OldRows],
+        is_expired: IsExpired,
     ) -> Result<Box<dyn Rows>, BoxError> {
         let mut rows = Sorted::new();
         for old in old {
@@ -319,6 +352,7 @@ impl ByteBackend for SortedRows {
         Ok(Box::new(SortedStore {
             rows: Mutex::new(Arc::new(rows)),
             next: Arc::clone(&self.next),
+            is_expired,
         }))
     }
 }
@@ -327,6 +361,7 @@ struct SortedStore {
     /// Shared with checkpoints.
     rows: Mutex<Arc<Sorted>>,
     next: Arc<AtomicU64>,
+    is_expired: IsExpired,
 }
 
 impl Rows for SortedStore {
@@ -403,6 +438,7 @@ impl Ingest for SortedBatch<'_> {
                 None => drop(rows.remove(&key)),
             }
         }
+        rows.retain(|key, value| !(self.store.is_expired)(key, value));
         Ok(())
     }
 }

@@ -7,7 +7,8 @@ use std::{
 
 use cutwater_keygroups::KeyGroupRange;
 use cutwater_state::{
-    BoxError, ByteBackend, EachRow, Ingest, OldRows, Rows, RowsCheckpoint, testkit::SortedRows,
+    BoxError, ByteBackend, EachRow, Ingest, IsExpired, OldRows, Rows, RowsCheckpoint,
+    testkit::SortedRows,
 };
 
 /// What fails next.
@@ -106,9 +107,10 @@ impl ByteBackend for Flaky {
         uid: &str,
         groups: KeyGroupRange,
         old: &[OldRows],
+        is_expired: IsExpired,
     ) -> Result<Box<dyn Rows>, BoxError> {
         Ok(Box::new(FlakyRows {
-            rows: self.rows.open(uid, groups, old)?,
+            rows: self.rows.open(uid, groups, old, is_expired)?,
             told: self.told.clone(),
         }))
     }
