@@ -189,7 +189,12 @@ impl Aligner {
                 return true;
             }
             _ if self.over.contains(checkpoint) => return false,
-            Some(current) if checkpoint < current => return false, // F058: obsolete
+            Some(current) if checkpoint < current => {
+                // F058: obsolete. It lacks this barrier now, so it is over, even if the newer one will be
+                // given up.
+                self.give_up(checkpoint, AbortReason::Subsumed);
+                return false;
+            }
             Some(current) => self.give_up(current, AbortReason::Subsumed),
             None => {}
         }

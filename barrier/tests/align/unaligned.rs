@@ -277,9 +277,9 @@ fn an_older_barrier_changes_no_recording() {
         2,
         "
         1 barrier ch0 u5  => forward u5, snapshot u5, resume; recording ch1
-        2 barrier ch1 u4  => ; recording ch1
-        3 overtook ch1 u3 => ; recording ch1
-        4 cancel ch1 c4   => cancel c4; recording ch1
+        2 barrier ch1 u4  => cancel c4; recording ch1
+        3 overtook ch1 u3 => cancel c3; recording ch1
+        4 cancel ch1 c4   => ; recording ch1
         5 barrier ch1 u5  => ack c5 1..5
     ",
     );

@@ -8,10 +8,17 @@ const CHANNELS: &str = "barrier/src/align/channels.rs";
 pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         file: ALIGNER,
-        from: "Some(current) if checkpoint < current => return false,",
-        to: "Some(current) if checkpoint < current => return true,",
+        from: "self.give_up(checkpoint, AbortReason::Subsumed);\n                return false;",
+        to: "return true;",
         test: BARRIER,
         why: "a barrier of an older checkpoint counts for the newer one",
+    },
+    Mutant {
+        file: ALIGNER,
+        from: "self.give_up(checkpoint, AbortReason::Subsumed);\n                return false;",
+        to: "return false;",
+        test: BARRIER,
+        why: "an obsolete checkpoint begins once the newer one is given up, without the barrier it has lost",
     },
     Mutant {
         file: ALIGNER,
