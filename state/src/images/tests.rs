@@ -29,6 +29,15 @@ impl Simulation {
         }
     }
 
+    fn new(seed: u64) -> Self {
+        Self {
+            images: Images::default(),
+            blocks: Vec::new(),
+            random: seed * 0x9e37_79b9,
+            missed: BTreeSet::new(),
+        }
+    }
+
     /// A snapshot after these blocks were changed; returns how many bytes it stored.
     fn snapshot(&mut self, changed: &BTreeSet<usize>) -> u64 {
         let ids: Vec<_> = changed.iter().map(|n| Self::id(*n)).collect();
@@ -91,12 +100,7 @@ impl Simulation {
 #[test]
 fn a_snapshot_names_at_most_three_times_what_counts() {
     for seed in 1..25 {
-        let mut run = Simulation {
-            images: Images::default(),
-            blocks: Vec::new(),
-            random: seed * 0x9e37_79b9,
-            missed: BTreeSet::new(),
-        };
+        let mut run = Simulation::new(seed);
         let count = [3, 100, 5_000, 20_000][seed as usize % 4];
         run.blocks = vec![4000; count];
         let all = (0..count).collect();
@@ -129,5 +133,18 @@ fn a_snapshot_names_at_most_three_times_what_counts() {
             );
             run.check(&format!("seed {seed}, round {round}"));
         }
+    }
+}
+
+/// A state that grows by a block each time, and never changes one: every file stays whole.
+#[test]
+fn small_files_are_put_together_when_there_are_too_many() {
+    let mut run = Simulation::new(1);
+    for round in 0..500 {
+        let mut changed = std::mem::take(&mut run.missed);
+        changed.insert(run.blocks.len());
+        run.blocks.push(4000);
+        run.snapshot(&changed);
+        run.check(&format!("round {round}"));
     }
 }
