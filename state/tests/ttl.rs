@@ -7,8 +7,8 @@ use std::{panic, time::Duration};
 use common::{MAX, Stored, all};
 use cutwater_barrier::CheckpointId;
 use cutwater_state::{
-    Aggregate, Backend, Descriptor, Error, ErrorKind, Expiring, Handle, Keyed, KeyedStates,
-    ListState, MapState, Result, Timestamp, Ttl, ValueState, testkit::SortedRows,
+    Aggregate, Backend, Descriptor, ErrorKind, Expiring, Handle, Keyed, KeyedStates, ListState,
+    MapState, Restored, Result, Timestamp, Ttl, ValueState, testkit::SortedRows,
 };
 
 const TEN: Ttl = Ttl::new(Duration::from_millis(10));
@@ -17,17 +17,19 @@ fn at(millis: i64) -> Timestamp {
     Timestamp::from_millis(millis)
 }
 
-/// States at time zero.
-fn states() -> KeyedStates<u64> {
-    let mut states = KeyedStates::new("op", all(), MAX);
-    states.set_time(at(0));
+/// States at some time.
+fn open(backend: &Backend, old: impl IntoIterator<Item = Restored>, now: i64) -> KeyedStates<u64> {
+    let mut states = KeyedStates::open(backend, "op", all(), MAX, old).unwrap();
+    states.set_time(at(now));
     states
 }
 
+fn states() -> KeyedStates<u64> {
+    open(&Backend::memory(), [], 0)
+}
+
 fn restore(stored: &Stored, now: i64) -> KeyedStates<u64> {
-    let mut states = KeyedStates::restore("op", all(), MAX, [stored.restored()]).unwrap();
-    states.set_time(at(now));
-    states
+    open(&Backend::memory(), [stored.restored()], now)
 }
 
 type Value = Handle<ValueState<u64, u32, (), Expiring>>;
@@ -58,8 +60,7 @@ fn a_value_is_hidden_as_long_after_its_last_write_as_it_lives() -> Result<()> {
 }
 
 fn a_value_is_hidden(backend: &Backend) -> Result<()> {
-    let mut states = KeyedStates::<u64>::open(backend, "op", all(), MAX, [])?;
-    states.set_time(at(0));
+    let mut states = open(backend, [], 0);
     let value: Value = states.expiring(TEN)?.value("value")?;
     let keyed = Keyed::new(&7);
     assert_eq!(get(&mut states, value), None, "nothing is there yet");
@@ -151,8 +152,7 @@ fn what_has_expired_is_swept_away_bit_by_bit() -> Result<()> {
 
 /// F114: a whole snapshot has what has not expired, and shares nothing with later sweeps.
 fn a_snapshot_leaves_out_what_has_expired(backend: &Backend) -> Result<()> {
-    let mut states = KeyedStates::<u64>::open(backend, "op", all(), MAX, [])?;
-    states.set_time(at(0));
+    let mut states = open(backend, [], 0);
     let ttl = TEN.showing_expired();
     let value: Value = states.expiring(ttl)?.value("value")?;
     let lists: List = states.expiring(ttl)?.list("list")?;
@@ -200,8 +200,7 @@ fn a_canonical_snapshot_of_rows_leaves_out_what_has_expired() -> Result<()> {
 #[test]
 fn a_backend_drops_the_rows_that_have_expired() -> Result<()> {
     let backend = Backend::rows(SortedRows::new(2_000)); // a few rows
-    let mut states = KeyedStates::<u64>::open(&backend, "op", all(), MAX, [])?;
-    states.set_time(at(0));
+    let mut states = open(&backend, [], 0);
     let kept = states.value::<u32>("kept")?;
     let grows = states.value::<u32>("grows")?;
     let value: Value = states.expiring(TEN.showing_expired())?.value("value")?;
@@ -215,9 +214,7 @@ fn a_backend_drops_the_rows_that_have_expired() -> Result<()> {
     }
     let stored = Stored::of(&mut states);
 
-    let old = [stored.restored()];
-    let mut states = KeyedStates::<u64>::open(&backend, "op", all(), MAX, old)?;
-    states.set_time(at(12));
+    let mut states = open(&backend, [stored.restored()], 12);
     let kept = states.value::<u32>("kept")?;
     let grows = Descriptor::new("grows").migrate_from(|n: u32| u64::from(n));
     let grows = states
@@ -368,12 +365,7 @@ fn stamps_outlast_a_restart_and_another_length() -> Result<()> {
 /// B35, F116: elements that begin to expire count from the restore, those that no longer do are
 /// kept; in values, lists and maps, with a change of type at the same time.
 fn expiry_is_switched_on_and_off(backend: &Backend) -> Result<()> {
-    let restore = |stored: &Stored, now| {
-        let old = [stored.restored()];
-        let mut states = KeyedStates::<u64>::open(backend, "op", all(), MAX, old)?;
-        states.set_time(at(now));
-        Ok::<_, Error>(states)
-    };
+    let restore = |stored: &Stored, now| open(backend, [stored.restored()], now);
     let mut plain = KeyedStates::<u64>::open(backend, "op", all(), MAX, [])?;
     let value = plain.value::<u32>("value")?;
     let lists = plain.list::<u32>("list")?;
@@ -385,7 +377,7 @@ fn expiry_is_switched_on_and_off(backend: &Backend) -> Result<()> {
     plain[maps].put(keyed, 1, 2)?;
     plain[sum].add(keyed, 5)?;
 
-    let mut expiring = restore(&Stored::of(&mut plain), 100)?;
+    let mut expiring = restore(&Stored::of(&mut plain), 100);
     let value: Value = expiring.expiring(TEN)?.value("value")?;
     let lists: List = expiring.expiring(TEN)?.list("list")?;
     let maps: Map = expiring.expiring(TEN)?.map("map")?;
@@ -401,7 +393,7 @@ fn expiry_is_switched_on_and_off(backend: &Backend) -> Result<()> {
     expiring.set_time(at(110));
     assert_eq!(get(&mut expiring, value), None);
 
-    let mut plain = restore(&stored, 1_000_000)?;
+    let mut plain = restore(&stored, 1_000_000);
     let text = |n: u32| n.to_string();
     let value = plain.value(Descriptor::new("value").migrate_from(text))?;
     let lists = plain.list::<u32>("list")?;

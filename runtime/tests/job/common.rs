@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    fs,
     path::Path,
     sync::{Arc, Condvar, Mutex},
     time::Duration,
@@ -107,6 +108,14 @@ pub(crate) fn store(directory: &Path) -> LocalBlobs {
 
 pub(crate) fn start(job: Job, directory: &Path, settings: Settings) -> JobHandle {
     job.start(store(directory), settings).unwrap()
+}
+
+/// Damages a file in its middle.
+pub(crate) fn flip_a_byte(file: &Path) {
+    let mut bytes = fs::read(file).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(file, bytes).unwrap();
 }
 
 /// Every count of every key of three splits of `records` numbers, once.

@@ -8,7 +8,7 @@ use cutwater_source::VecSource;
 use cutwater_state::{Handle, MapState};
 
 use crate::{
-    common::{KEYS, Update, assert_ledger, numbers, start, wait_until},
+    common::{KEYS, Update, assert_ledger, flip_a_byte, numbers, start, wait_until},
     held::{
         Held, MANY, Permits, RECORDS, checkpoint_past, checkpoint_while_records_pass, held,
         in_flight, kill, metadata, on_request, roomy,
@@ -232,10 +232,7 @@ fn damaged_records_in_flight_are_refused_by_name_or_left_out_on_request() {
 
     let file = file.path().expect("a file of its own");
     let path = directory.path().join(file);
-    let mut bytes = std::fs::read(&path).unwrap();
-    let middle = bytes.len() / 2;
-    bytes[middle] ^= 1;
-    std::fs::write(&path, bytes).unwrap();
+    flip_a_byte(&path);
     let run = |settings| {
         let job = held(&Steps::up_to(u64::MAX), &Permits::unlimited(), &output);
         start(job, directory.path(), settings).wait()

@@ -7,7 +7,7 @@ use std::{
 };
 
 use crate::{
-    common::{Update, settings, start, wait_until},
+    common::{Update, flip_a_byte, settings, start, wait_until},
     stepped::Stepped,
 };
 use cutwater_runtime::{Collect, ErrorKind, Job, JobHandle, Result};
@@ -80,13 +80,6 @@ fn state_files(directory: &Path) -> Vec<PathBuf> {
         }
     }
     found
-}
-
-fn flip_a_byte(file: &Path) {
-    let mut bytes = fs::read(file).unwrap();
-    let middle = bytes.len() / 2;
-    bytes[middle] ^= 1;
-    fs::write(file, bytes).unwrap();
 }
 
 #[test]

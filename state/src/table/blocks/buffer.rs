@@ -71,13 +71,18 @@ type Buffers<K, V> = Vec<Arc<Buffer<K, V>>>;
 const TOGETHER: usize = 32;
 
 impl<K, V> Recycle<K, V> {
-    pub(super) fn new(capacity: usize, slabs: Slabs) -> Self {
+    pub(super) fn new(capacity: usize) -> Self {
         Self {
             spare: Vec::new(),
             shared: Arc::new(Mutex::new(Vec::new())),
             capacity,
-            slabs,
+            slabs: Slabs::new(),
         }
+    }
+
+    /// Where its buffers have their entries.
+    pub(super) fn slabs(&self) -> &Slabs {
+        &self.slabs
     }
 
     /// For another thread.

@@ -63,7 +63,6 @@ pub(crate) struct Blocks<K, V, X> {
     /// Snapshots whose writers may still come for blocks.
     open: Vec<Arc<Side<K, V>>>,
     recycle: Recycle<K, V>,
-    slabs: Slabs,
     /// First writes in this epoch, as long as a snapshot was open.
     pressed: usize,
 }
@@ -112,13 +111,11 @@ impl<K, V> Drop for Cell<K, V> {
 impl<K: Clone, V: Clone, X> Blocks<K, V, X> {
     /// No blocks. Buffers with room for `capacity` entries are used again.
     pub(crate) fn new(capacity: usize) -> Self {
-        let slabs = Slabs::new();
         Self {
             chunks: Vec::new(),
             epoch: 0,
             open: Vec::new(),
-            recycle: Recycle::new(capacity, slabs.clone()),
-            slabs,
+            recycle: Recycle::new(capacity),
             pressed: 0,
         }
     }
@@ -142,7 +139,7 @@ impl<K: Clone, V: Clone, X> Blocks<K, V, X> {
         let cell = &chunk.cells[chunk.blocks.len()];
         cell.group.store(group, Ordering::Relaxed);
         cell.written.store(self.epoch, Ordering::Relaxed); // frozen later, and handed over with that
-        let buffer = Arc::into_raw(Buffer::new(Entries::new_in(self.slabs.clone())));
+        let buffer = Arc::into_raw(Buffer::new(Entries::new_in(self.recycle.slabs().clone())));
         cell.live.store(buffer.cast_mut(), Ordering::Release);
         chunk.blocks.push(Block {
             written: self.epoch, // of no interest to snapshots that are open already
@@ -155,7 +152,7 @@ impl<K: Clone, V: Clone, X> Blocks<K, V, X> {
 
     /// Where the entries are, and what is read along with them should be.
     pub(crate) fn slabs(&self) -> &Slabs {
-        &self.slabs
+        self.recycle.slabs()
     }
 
     /// How many blocks there are.
