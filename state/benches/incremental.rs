@@ -9,31 +9,15 @@ mod common;
 
 use std::time::Duration;
 
-use common::{median, sizes, thread_cpu};
+use common::{Nowhere, median, sizes, thread_cpu};
 use cutwater_barrier::CheckpointId;
 use cutwater_keygroups::{Key, KeyGroupRange, MaxParallelism};
-use cutwater_state::{
-    BoxError, Handle, Keyed, KeyedStates, NewFile, Snapshot, SnapshotTask, Store, ValueState,
-};
+use cutwater_state::{Handle, Keyed, KeyedStates, Snapshot, SnapshotTask, ValueState};
 
 const ROUNDS: u64 = 5;
 const MAX: MaxParallelism = MaxParallelism::new(1024).unwrap();
 
 type Value = (u64, [u64; 11], u32); // 100 bytes as postcard writes them: fixed below
-
-/// As a store that has everything it was ever given.
-struct Everything;
-
-impl Store for Everything {
-    fn store(&mut self, file: NewFile) -> Result<(), BoxError> {
-        std::hint::black_box(file.content.into_bytes()?);
-        Ok(())
-    }
-
-    fn reuse(&mut self, _: &str) -> Result<bool, BoxError> {
-        Ok(true)
-    }
-}
 
 fn value(round: u64) -> Value {
     (u64::MAX, [u64::from(u32::MAX) << 24 | round; 11], 1 << 10)
@@ -46,7 +30,7 @@ fn put(states: &mut KeyedStates<u64>, state: Handle<ValueState<u64, Value>>, key
 /// Runs a snapshot; returns it with the CPU time it took.
 fn written(task: SnapshotTask) -> (Snapshot, Duration) {
     let start = thread_cpu();
-    let snapshot = task.run(&mut Everything).unwrap();
+    let snapshot = task.run(&mut Nowhere).unwrap();
     (snapshot, thread_cpu() - start)
 }
 

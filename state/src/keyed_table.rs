@@ -60,8 +60,11 @@ pub(crate) trait AnyTable<K> {
     /// Brings the rows of these keys into memory, if they are elsewhere.
     fn announce(&mut self, keys: &[Keyed<'_, K>]) -> Result<()>;
 
-    /// Takes one entry of `group` from the front of `bytes`, as [`Frozen::write`] wrote it.
-    fn load(&mut self, group: KeyGroup, bytes: &mut &[u8]) -> Result<(), Unreadable>;
+    /// Makes room: about so many entries of `group` are going to be loaded.
+    fn expect(&mut self, group: KeyGroup, entries: u64);
+
+    /// Takes so many entries of `group` from the front of `bytes`, as [`Frozen::write`] wrote them.
+    fn load(&mut self, group: KeyGroup, entries: u64, bytes: &mut &[u8]) -> Result<(), Unreadable>;
 }
 
 /// A view of a state as of one moment.
@@ -286,22 +289,34 @@ impl<K: Key, S: Data, N: Key> AnyTable<K> for KeyedTable<K, S, N> {
         cache.announce(&keys)
     }
 
-    fn load(&mut self, group: KeyGroup, bytes: &mut &[u8]) -> Result<(), Unreadable> {
-        let address = Address::<K, N>::decode(bytes).map_err(|_| Unreadable::Key)?;
-        let hash = address.key_hash();
-        if self.place.group(K::GROUPING, hash) != group {
-            return Err(Unreadable::Key);
+    fn expect(&mut self, group: KeyGroup, entries: u64) {
+        if let Road::Memory(table) = &mut self.road {
+            let entries = usize::try_from(entries).unwrap_or(usize::MAX);
+            table.expect(self.place.number_of(group), entries);
         }
-        let read = self.read.as_deref().unwrap_or(&schema::take);
-        let stored = read(bytes).map_err(Unreadable::Value)?;
-        let number = usize::from(group.get() - self.place.groups().start());
-        match &mut self.road {
-            Road::Memory(table) => {
-                table.update(number, hash, &address, |slot| *slot = Some(stored));
+    }
+
+    fn load(&mut self, group: KeyGroup, entries: u64, bytes: &mut &[u8]) -> Result<(), Unreadable> {
+        let number = self.place.number_of(group);
+        for _ in 0..entries {
+            let address = Address::<K, N>::decode(bytes).map_err(|_| Unreadable::Key)?;
+            let hash = address.key_hash();
+            if self.place.group(K::GROUPING, hash) != group {
+                return Err(Unreadable::Key);
             }
-            Road::Encoded(cache) => cache
-                .set(number, hash, &address, Some(stored))
-                .map_err(Unreadable::NotKept)?,
+            let stored = match &self.read {
+                Some(read) => read(bytes),
+                None => schema::take(bytes),
+            };
+            let stored = stored.map_err(Unreadable::Value)?;
+            match &mut self.road {
+                Road::Memory(table) => {
+                    table.update(number, hash, &address, |slot| *slot = Some(stored));
+                }
+                Road::Encoded(cache) => cache
+                    .set(number, hash, &address, Some(stored))
+                    .map_err(Unreadable::NotKept)?,
+            }
         }
         Ok(())
     }

@@ -64,12 +64,17 @@ impl Place {
         self.scope.groups.start() + number
     }
 
+    /// The number of an owned group among the owned ones.
+    pub(crate) fn number_of(&self, group: KeyGroup) -> usize {
+        usize::from(group.get() - self.scope.groups.start())
+    }
+
     /// The number of a hash's group among the owned ones, or `None` if it is not owned.
     #[inline]
     pub(crate) fn number(&self, grouping: Grouping, hash: KeyHash) -> Option<usize> {
         let group = self.group(grouping, hash);
         let owned = self.scope.groups.contains(group);
-        owned.then(|| usize::from(group.get() - self.scope.groups.start()))
+        owned.then(|| self.number_of(group))
     }
 
     #[inline]

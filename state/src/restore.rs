@@ -133,6 +133,14 @@ impl Old {
     ) -> Result<()> {
         let owned = |section: &&Section| place.groups().contains(KeyGroup::new(section.group));
         let needed: Vec<&Section> = found.sections.iter().filter(owned).collect();
+        let mut entries = BTreeMap::new();
+        for section in &needed {
+            let at_least_a_byte_each = section.entries.min(section.length);
+            *entries.entry(section.group).or_insert(0) += at_least_a_byte_each;
+        }
+        for (group, entries) in entries {
+            state.expect(KeyGroup::new(group), entries);
+        }
         let together = |run: &&[&Section]| !run.is_empty();
         for run in runs(&needed).filter(together) {
             self.load_run(place, run, state)?;
@@ -169,11 +177,9 @@ impl Old {
             if crc32c::crc32c(entries) != section.crc32c {
                 return Err(place.corrupt(file, "a checksum does not match"));
             }
-            for _ in 0..section.entries {
-                state
-                    .load(KeyGroup::new(section.group), &mut entries)
-                    .map_err(|reason| self.unreadable(place, file, reason))?;
-            }
+            state
+                .load(KeyGroup::new(section.group), section.entries, &mut entries)
+                .map_err(|reason| self.unreadable(place, file, reason))?;
             if !entries.is_empty() {
                 return Err(self.unreadable(place, file, Unreadable::Key));
             }

@@ -9,6 +9,10 @@ use std::{
     fs::{self, File},
     ops::Range,
     path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
@@ -16,8 +20,8 @@ use common::{MAX, Stored, Value, all, entries, open};
 use cutwater_barrier::CheckpointId;
 use cutwater_keygroups::KeyGroupRange;
 use cutwater_state::{
-    Backend, BoxError, Error, ErrorKind, Keyed, KeyedStates, NewFile, Restored, Result, Snapshot,
-    SnapshotTask, Store, Timestamp, Ttl,
+    Backend, BoxError, Error, ErrorKind, Keyed, KeyedStates, NewFile, ReadFiles, Restored, Result,
+    Snapshot, SnapshotTask, Store, Timestamp, Ttl,
     rocksdb::{Compression, RocksDb, RocksOptions},
     testkit,
 };
@@ -251,6 +255,48 @@ fn a_rescale_puts_old_databases_side_by_side() -> Result<()> {
     found.sort();
     let expected: Vec<_> = (0..5000).map(|key| (key, key.to_string())).collect();
     assert_eq!(found, expected);
+    Ok(())
+}
+
+/// SPEC 3.6: a subtask that takes over a few key groups does not read the files that have none of them.
+#[test]
+fn a_rescale_reads_the_files_of_its_key_groups_only() -> Result<()> {
+    let folder = tempfile::tempdir().unwrap();
+    let mut options = options(64 << 20);
+    options.compression = Compression::None;
+    let backend = Backend::rows(RocksDb::new(folder.path(), options).unwrap());
+    let (mut states, value) = open(&backend, []);
+    put(&mut states, value, 0..10_000, "old");
+    Stored::of(&mut states); // in sorted files that do not overlap
+    put(&mut states, value, 0..100, "new"); // in one on top, which everybody reads
+    let all = contents(&mut states, value);
+    let stored = Stored::of(&mut states);
+    let bytes: usize = stored.files.values().map(Vec::len).sum();
+    let mut found = BTreeMap::new();
+    for (start, end) in [(0, 2), (2, 10), (10, 12)] {
+        let read = Arc::new(AtomicUsize::new(0));
+        let counted = {
+            let (files, read) = (stored.files.clone(), Arc::clone(&read));
+            move |name: &str, range: Range<u64>| {
+                let bytes = files.read(name, range)?;
+                read.fetch_add(bytes.len(), Ordering::Relaxed);
+                Ok(bytes)
+            }
+        };
+        let groups = KeyGroupRange::new(start, end);
+        let old = Restored::new(&stored.manifest, counted);
+        let mut states = KeyedStates::<u64>::open(&backend, "op", groups, MAX, [old])?;
+        let value = states.value::<String>("v")?;
+        let share = bytes * usize::from(end - start) / 12;
+        let read = read.load(Ordering::Relaxed);
+        // A file at either end that has other rows too, of some 20, the one on top, and the list of files.
+        assert!(
+            read < share + bytes / 6,
+            "{read} bytes of {bytes}, and {share} are of {groups:?}"
+        );
+        found.extend(contents(&mut states, value));
+    }
+    assert_eq!(found, all);
     Ok(())
 }
 

@@ -25,7 +25,7 @@ pub(crate) fn migrate<K>(
         let scanned = store.rows().scan(&from, &to, &mut |key, value| {
             let entry = [&key[HEAD..], value].concat();
             let mut rest = &entry[..];
-            result = table.load(KeyGroup::new(group), &mut rest);
+            result = table.load(KeyGroup::new(group), 1, &mut rest);
             match result {
                 Ok(()) => ControlFlow::Continue(()),
                 Err(_) => ControlFlow::Break(()),

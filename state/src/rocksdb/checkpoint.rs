@@ -26,8 +26,17 @@ pub(super) struct Description {
 pub(super) struct Database {
     /// The key groups that it answers for, `start..end`. Rows of others may be in it.
     pub(super) groups: (u16, u16),
-    /// Its files: name in the folder of the database, and number in the list of files.
-    pub(super) files: BTreeMap<String, u32>,
+    /// Its files, by their names in the folder of the database.
+    pub(super) files: BTreeMap<String, DatabaseFile>,
+}
+
+/// A file of a database.
+#[derive(Debug, Deserialize, Serialize)]
+pub(super) struct DatabaseFile {
+    /// In the list of files.
+    pub(super) number: u32,
+    /// The first and the last key group of its rows, if a restore of others need not read it.
+    pub(super) groups: Option<(u16, u16)>,
 }
 
 /// A checkpoint of several databases, in a folder of its own that goes with it.
@@ -68,8 +77,11 @@ impl Taken {
     fn add(&mut self, part: &Part) -> Result<(), BoxError> {
         let number = self.description.databases.len();
         let path = self.database(number);
+        // Files may come and go by compactions. One of which nothing is known here is read by whoever restores.
+        let mut groups = part.groups_of_files()?;
         let taken = Checkpoint::new(&part.db).and_then(|new| new.create_checkpoint(&path));
         taken.map_err(|error| failed("taking a checkpoint", error))?;
+        groups.extend(part.groups_of_files()?);
         let mut files = BTreeMap::new();
         for entry in fs::read_dir(&path)? {
             let entry = entry?;
@@ -78,7 +90,9 @@ impl Taken {
             let Some(name) = name(part, &local, length) else {
                 continue;
             };
-            files.insert(local, u32::try_from(self.files.len())?);
+            let number = u32::try_from(self.files.len())?;
+            let groups = groups.remove(&local);
+            files.insert(local, DatabaseFile { number, groups });
             self.files.push(RowsFile::new(name, length));
             self.paths.push(entry.path());
         }

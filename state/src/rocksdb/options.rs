@@ -4,7 +4,8 @@ use std::fmt;
 
 use cutwater_keygroups::{KeyGroup, KeyGroupRange};
 use rocksdb::{
-    BlockBasedOptions, Cache, DBCompressionType, LogLevel, Options, compaction_filter::Decision,
+    BlockBasedIndexType, BlockBasedOptions, Cache, DBCompressionType, LogLevel, Options,
+    compaction_filter::Decision,
 };
 
 use crate::IsExpired;
@@ -25,9 +26,13 @@ pub struct RocksOptions {
     pub compression: Compression,
     /// Bits of the Bloom filter per row; 0 for none. 10 let one in a hundred absent rows be looked for.
     pub bloom_bits: u8,
-    /// Bytes of rows that are compressed, read and cached together.
+    /// Whether the last level has filters too, nine tenths of the rows. Worth their memory where most
+    /// records have a key that never came before; where keys come again, the row is there anyway.
+    pub last_level_filters: bool,
+    /// Bytes of rows that are compressed, checked, read and cached together.
     pub block_size: u32,
-    /// Size of a file. What a checkpoint uploads anew comes in files of about this size.
+    /// Size of a file. What a checkpoint uploads anew comes in files of about this size, and a rescale reads those
+    /// that have rows of its key groups.
     pub file_size: u64,
     /// Size of the first sorted level, beyond which it is compacted into the next, ten times as large.
     pub level_base: u64,
@@ -52,8 +57,9 @@ impl Default for RocksOptions {
             background_jobs: 2,
             compression: Compression::Lz4,
             bloom_bits: 10,
+            last_level_filters: false,
             block_size: 4 << 10,
-            file_size: 32 << 20,
+            file_size: 8 << 20,
             level_base: 128 << 20,
             level_zero_files: 4,
             mmap_reads: false,
@@ -100,11 +106,16 @@ impl Shared {
         blocks.set_block_size(options.block_size as usize);
         blocks.set_cache_index_and_filter_blocks(true);
         blocks.set_pin_l0_filter_and_index_blocks_in_cache(true);
+        // In partitions: those of a whole file would push everything else out of a small cache.
+        blocks.set_index_type(BlockBasedIndexType::TwoLevelIndexSearch);
+        blocks.set_partition_filters(true);
+        blocks.set_pin_top_level_index_and_filter(true);
         if options.bloom_bits > 0 {
             blocks.set_bloom_filter(options.bloom_bits.into(), false);
         }
         let mut sorted_files = Options::default();
         sorted_files.set_block_based_table_factory(&blocks);
+        sorted_files.set_optimize_filters_for_hits(!options.last_level_filters);
         sorted_files.set_compression_type(match options.compression {
             Compression::None => DBCompressionType::None,
             Compression::Lz4 => DBCompressionType::Lz4,

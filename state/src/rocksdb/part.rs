@@ -1,14 +1,17 @@
 //! One database, and the key groups that it answers for.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     ops::ControlFlow,
     path::Path,
     sync::{Arc, atomic::AtomicU64},
 };
 
 use cutwater_keygroups::KeyGroupRange;
-use rocksdb::{ColumnFamilyDescriptor, DB, DEFAULT_COLUMN_FAMILY_NAME, ReadOptions, properties};
+use rocksdb::{
+    ColumnFamilyDescriptor, DB, DEFAULT_COLUMN_FAMILY_NAME, LiveFile, Options, ReadOptions,
+    properties,
+};
 
 use super::{failed, folder, options::Shared};
 use crate::{BoxError, EachRow, IsExpired};
@@ -41,10 +44,7 @@ impl Part {
         groups: KeyGroupRange,
         restored: BTreeMap<String, String>,
     ) -> Result<Self, BoxError> {
-        let options = shared.database(groups, Arc::clone(is_expired));
-        let default = ColumnFamilyDescriptor::new(DEFAULT_COLUMN_FAMILY_NAME, options.clone());
-        let db = DB::open_cf_descriptors(&options, path, [default]);
-        let db = db.map_err(|error| failed("opening a database", error))?;
+        let db = open(&shared.database(groups, Arc::clone(is_expired)), path)?;
         let other = &shared.options().other;
         if !other.is_empty() {
             let other: Vec<_> = other.iter().map(|(k, v)| (&**k, &**v)).collect();
@@ -82,17 +82,19 @@ impl Part {
         Ok(())
     }
 
-    /// Lets go of files that have rows of other key groups only.
-    pub(super) fn drop_other_groups(&self) -> Result<(), BoxError> {
-        let (start, end) = (self.groups.start(), self.groups.end());
-        // Bounds are included, and no row has a key of two bytes.
-        for (from, to) in [(0, start), (end, u16::MAX)] {
-            let dropped = self
-                .db
-                .delete_file_in_range(from.to_be_bytes(), to.to_be_bytes());
-            dropped.map_err(|error| failed("dropping files of other key groups", error))?;
-        }
-        Ok(())
+    /// The first and the last key group of the rows in its files; not of those in level 0, which cannot be
+    /// let go of by their rows.
+    pub(super) fn groups_of_files(&self) -> Result<BTreeMap<String, (u16, u16)>, BoxError> {
+        let group = |key: Option<Vec<u8>>| {
+            let key = key?;
+            key.first_chunk().map(|group| u16::from_be_bytes(*group))
+        };
+        let files = live_files(&self.db)?.into_iter();
+        let files = files.filter(|file| file.level > 0).filter_map(|file| {
+            let groups = (group(file.start_key)?, group(file.end_key)?);
+            Some((local_name(&file.name), groups))
+        });
+        Ok(files.collect())
     }
 
     /// About how many bytes its files have.
@@ -100,6 +102,42 @@ impl Part {
         let bytes = self.db.property_int_value(properties::TOTAL_SST_FILES_SIZE);
         bytes.ok().flatten().unwrap_or(0)
     }
+}
+
+/// Has the database in the folder `path` let go of files that have rows of key groups outside `groups` only, without a
+/// look at what is in them. Returns the names of the files that it still has.
+pub(super) fn drop_other_groups(
+    Scope { shared, is_expired }: Scope<'_>,
+    path: &Path,
+    groups: KeyGroupRange,
+) -> Result<BTreeSet<String>, BoxError> {
+    let mut options = shared.database(groups, Arc::clone(is_expired));
+    options.set_paranoid_checks(false); // or it would be opened only if it can read all files
+    options.set_disable_auto_compactions(true);
+    let db = open(&options, path)?;
+    // Bounds are included, and no row has a key of two bytes.
+    for (from, to) in [(0, groups.start()), (groups.end(), u16::MAX)] {
+        let dropped = db.delete_file_in_range(from.to_be_bytes(), to.to_be_bytes());
+        dropped.map_err(|error| failed("dropping files of other key groups", error))?;
+    }
+    let files = live_files(&db)?.into_iter();
+    Ok(files.map(|file| local_name(&file.name)).collect())
+}
+
+fn open(options: &Options, path: &Path) -> Result<DB, BoxError> {
+    let default = ColumnFamilyDescriptor::new(DEFAULT_COLUMN_FAMILY_NAME, options.clone());
+    let db = DB::open_cf_descriptors(options, path, [default]);
+    db.map_err(|error| failed("opening a database", error))
+}
+
+fn live_files(db: &DB) -> Result<Vec<LiveFile>, BoxError> {
+    db.live_files()
+        .map_err(|error| failed("listing files", error))
+}
+
+/// The name of a file in the folder of its database.
+fn local_name(live: &str) -> String {
+    live.trim_start_matches('/').to_owned()
 }
 
 /// Calls `each` with the rows of a database that are in `from..to`.

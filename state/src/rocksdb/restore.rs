@@ -17,7 +17,7 @@ use super::{
     ingest::SortedFiles,
     part::{self, Part, Scope},
 };
-use crate::{BoxError, Error, ErrorKind, OldRows};
+use crate::{BoxError, Error, ErrorKind, OldRows, RowsFile};
 
 /// So much of a file is read at once.
 const READ_BYTES: u64 = 8 << 20;
@@ -67,7 +67,10 @@ fn empty(scope: Scope<'_>, folder: &Folder, groups: KeyGroupRange) -> Result<Par
     Part::open(scope, &folder.path("db"), groups, BTreeMap::new())
 }
 
-/// Opens an old database for some of its key groups.
+/// Opens an old database for some of its key groups, with the files that may have rows of them.
+///
+/// In the place of each of the others it finds a file of the same length with nothing in it, and lets go of that
+/// before anybody reads it.
 fn restored(
     scope: Scope<'_>,
     folder: &Folder,
@@ -77,28 +80,42 @@ fn restored(
 ) -> Result<Part, BoxError> {
     let path = folder.path("db");
     fs::create_dir(&path)?;
-    let mut names = BTreeMap::new();
-    for (local, number) in &database.files {
-        let number = usize::try_from(*number)?;
-        let file = old.files.get(number).ok_or("a file is not in the list")?;
-        fetch(old, &file.name, file.length, &path.join(local))?;
+    let (mut names, mut hollow) = (BTreeMap::new(), Vec::new());
+    for (local, file) in &database.files {
+        let stored = old.files.get(usize::try_from(file.number)?);
+        let stored = stored.ok_or("a file is not in the list")?;
+        let has_none = |(first, last): (u16, u16)| last < groups.start() || groups.end() <= first;
+        if file.groups.is_some_and(has_none) {
+            File::create_new(path.join(local))?.set_len(stored.length)?;
+            hollow.push((local, stored));
+        } else {
+            fetch(old, stored, &path.join(local))?;
+        }
         if local.starts_with("MANIFEST-") {
             fs::write(path.join("CURRENT"), format!("{local}\n"))?;
         } else {
-            names.insert(local.clone(), file.name.clone());
+            names.insert(local.clone(), stored.name.clone());
         }
     }
-    let part = Part::open(scope, &path, groups, names)?;
-    part.drop_other_groups()?;
-    Ok(part)
+    if !hollow.is_empty() {
+        let live = part::drop_other_groups(scope, &path, groups)?;
+        for (local, stored) in hollow {
+            if live.contains(local) {
+                fs::remove_file(path.join(local))?;
+                fetch(old, stored, &path.join(local))?;
+            }
+        }
+    }
+    Part::open(scope, &path, groups, names)
 }
 
 /// Copies a stored file to `path`.
-fn fetch(old: &OldRows, name: &str, length: u64, path: &Path) -> Result<(), BoxError> {
+fn fetch(old: &OldRows, stored: &RowsFile, path: &Path) -> Result<(), BoxError> {
+    let RowsFile { name, length } = stored;
     let mut file = File::create_new(path)?;
     let mut at = 0;
-    while at < length {
-        let next = length.min(at + READ_BYTES);
+    while at < *length {
+        let next = (at + READ_BYTES).min(*length);
         let bytes = old.read.read(name, at..next)?;
         if bytes.len() as u64 != next - at {
             let message = format!("`{name}` is too short; restore from an older checkpoint");
@@ -150,4 +167,76 @@ fn copied(scope: Scope<'_>, folder: &Folder, from: &[Part]) -> Result<Part, BoxE
     files.take_over()?;
     drop(files);
     Ok(part)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::BTreeMap, io::Read, ops::ControlFlow, sync::Arc};
+
+    use cutwater_keygroups::KeyGroupRange;
+
+    use super::parts;
+    use crate::{
+        BoxError, IsExpired, OldRows, Rows,
+        rocksdb::{
+            RocksOptions, checkpoint::Description, folder::Folder, options::Shared, part::Scope,
+            parts::Parts,
+        },
+    };
+
+    const ROWS: [([u8; 3], &[u8]); 2] = [([0, 1, 7], b"one"), ([0, 3, 7], b"three")];
+
+    /// A compaction may move a file between the checkpoint and the look at where it is. Whatever is said of a file,
+    /// the database decides whether it is needed, and then it is read.
+    #[test]
+    fn a_file_that_is_needed_after_all_is_read() -> Result<(), BoxError> {
+        let temporary = tempfile::tempdir()?;
+        let folder = Arc::new(Folder::of_process(temporary.path())?);
+        let shared = Arc::new(Shared::new(RocksOptions::default()));
+        let never: IsExpired = Arc::new(|_, _| false);
+        let scope = Scope {
+            shared: &shared,
+            is_expired: &never,
+        };
+        let groups = KeyGroupRange::new(0, 4);
+        let store = |old: &[OldRows]| -> Result<Parts, BoxError> {
+            let folder = folder.store("op")?;
+            let parts = parts(scope, &folder, groups, old)?;
+            Ok(Parts::new(parts, folder))
+        };
+
+        let first = store(&[])?;
+        let mut ingest = first.ingest()?;
+        for (key, value) in ROWS {
+            ingest.put(&key, value)?;
+        }
+        ingest.finish()?;
+        let checkpoint = first.checkpoint()?;
+        let mut files = BTreeMap::new();
+        for (number, file) in checkpoint.files().iter().enumerate() {
+            let mut bytes = Vec::new();
+            checkpoint.open(number)?.read_to_end(&mut bytes)?;
+            files.insert(file.name.clone(), bytes);
+        }
+        let mut description: Description = postcard::from_bytes(&checkpoint.description())?;
+        let described = description.databases[0].files.values_mut();
+        let with_groups: Vec<_> = described.filter(|file| file.groups.is_some()).collect();
+        assert_eq!(with_groups.len(), 1);
+        for file in with_groups {
+            assert_eq!(file.groups, Some((1, 3)));
+            file.groups = Some((9, 9));
+        }
+
+        let description = postcard::to_stdvec(&description)?;
+        let files_of = checkpoint.files().to_vec();
+        let old = OldRows::new(groups, files_of, description, Arc::new(files));
+        let mut found = Vec::new();
+        store(&[old])?.scan(&[], &[0xff], &mut |key, value| {
+            found.push((key.to_vec(), value.to_vec()));
+            ControlFlow::Continue(())
+        })?;
+        let expected = ROWS.map(|(key, value)| (key.to_vec(), value.to_vec()));
+        assert_eq!(found, expected);
+        Ok(())
+    }
 }

@@ -102,6 +102,19 @@ impl<K: Key, V: Clone> Table<K, V> {
         }
     }
 
+    /// Lays an empty group out for so many entries, so that its blocks need not split on the way there.
+    pub(crate) fn expect(&mut self, group: usize, entries: usize) {
+        if entries == 0 || !self.groups[group].is_empty() {
+            return;
+        }
+        // Three quarters full, hardly a block gets too many by chance.
+        let depth = (0..DIRECTORY_BITS).find(|depth| entries >> depth <= Self::FULL / 4 * 3);
+        let depth = depth.unwrap_or(DIRECTORY_BITS);
+        self.groups[group] = (0..1 << depth)
+            .map(|_| self.add_block(group, depth))
+            .collect();
+    }
+
     #[inline]
     pub(crate) fn get(&self, group: usize, hash: KeyHash, key: impl Lookup<K>) -> Option<&V> {
         let (number, at) = self.find(group, hash, key)?;
