@@ -19,6 +19,9 @@ use crate::{
     table::{self, BlockId, Table},
 };
 
+/// So many entries are loaded at once.
+const TOGETHER: u64 = 256;
+
 /// A state in the registry, its kind erased.
 pub(crate) trait KeyedState<K>: Any + Send {
     /// Where its entries are.
@@ -298,25 +301,34 @@ impl<K: Key, S: Data, N: Key> AnyTable<K> for KeyedTable<K, S, N> {
 
     fn load(&mut self, group: KeyGroup, entries: u64, bytes: &mut &[u8]) -> Result<(), Unreadable> {
         let number = self.place.number_of(group);
-        for _ in 0..entries {
-            let address = Address::<K, N>::decode(bytes).map_err(|_| Unreadable::Key)?;
-            let hash = address.key_hash();
-            if self.place.group(K::GROUPING, hash) != group {
-                return Err(Unreadable::Key);
-            }
-            let stored = match &self.read {
-                Some(read) => read(bytes),
-                None => schema::take(bytes),
-            };
-            let stored = stored.map_err(Unreadable::Value)?;
-            match &mut self.road {
-                Road::Memory(table) => {
-                    table.update(number, hash, &address, |slot| *slot = Some(stored));
+        let (mut hashes, mut loaded) = (Vec::new(), Vec::new());
+        let mut left = entries;
+        while left > 0 {
+            let together = left.min(TOGETHER);
+            for _ in 0..together {
+                let address = Address::<K, N>::decode(bytes).map_err(|_| Unreadable::Key)?;
+                let hash = address.key_hash();
+                if self.place.group(K::GROUPING, hash) != group {
+                    return Err(Unreadable::Key);
                 }
-                Road::Encoded(cache) => cache
-                    .set(number, hash, &address, Some(stored))
-                    .map_err(Unreadable::NotKept)?,
+                let stored = match &self.read {
+                    Some(read) => read(bytes),
+                    None => schema::take(bytes),
+                };
+                hashes.push(hash);
+                loaded.push((address, stored.map_err(Unreadable::Value)?));
             }
+            match &mut self.road {
+                Road::Memory(table) => table.load(number, &hashes, &mut loaded),
+                Road::Encoded(cache) => {
+                    for (hash, (address, stored)) in hashes.iter().zip(loaded.drain(..)) {
+                        let set = cache.set(number, *hash, &address, Some(stored));
+                        set.map_err(Unreadable::NotKept)?;
+                    }
+                }
+            }
+            hashes.clear();
+            left -= together;
         }
         Ok(())
     }

@@ -27,9 +27,9 @@ mod workload;
 use std::env;
 
 use cutwater_keygroups::{KeyGroupRange, MaxParallelism};
-use cutwater_state::{Backend, KeyedStates, Restored, rocksdb::RocksOptions};
-
-use common::Total;
+use cutwater_state::{
+    Backend, Data, Handle, KeyedStates, Restored, ValueState, rocksdb::RocksOptions,
+};
 
 pub(crate) const MAX: MaxParallelism = MaxParallelism::new(128).unwrap();
 
@@ -57,12 +57,12 @@ fn options(memory: u64) -> RocksOptions {
     options
 }
 
-fn open(
+fn open<V: Data>(
     backend: &Backend,
     groups: KeyGroupRange,
     old: impl IntoIterator<Item = Restored>,
-) -> (KeyedStates<u64>, Total) {
+) -> (KeyedStates<u64>, Handle<ValueState<u64, V>>) {
     let mut states = KeyedStates::open(backend, "sum", groups, MAX, old).unwrap();
-    let total = states.value("total").unwrap();
-    (states, total)
+    let value = states.value("value").unwrap();
+    (states, value)
 }

@@ -5,21 +5,24 @@
 use std::{
     fs::{self, File},
     io::{Read, Write},
+    marker::PhantomData,
     ops::Range,
     os::unix::fs::FileExt,
     path::Path,
+    thread,
     time::{Duration, Instant},
 };
 
 use cutwater_barrier::CheckpointId;
-use cutwater_keygroups::KeyGroupRange;
+use cutwater_keygroups::{Key, KeyGroupRange};
 use cutwater_state::{
-    Backend, BoxError, Keyed, NewFile, Restored, Snapshot, Store,
+    Backend, BoxError, Data, Keyed, KeyedStates, NewFile, Restored, Snapshot, Store,
     rocksdb::{RocksDb, RocksOptions},
 };
 use rustix::fs::{Advice, fadvise};
 
 use crate::{
+    MAX,
     common::{discard, median},
     open, options,
 };
@@ -30,42 +33,53 @@ const ROUNDS: usize = 5;
 const SETTLING: Duration = Duration::from_secs(10);
 
 pub(crate) fn run(keys: u64) {
-    println!(
-        "\nrestore, the slowest subtask's time | files | time | MB/s | of a plain restore's time"
-    );
+    println!("\nrestore | files | time | MB/s | of one alone");
     let folder = tempfile::tempdir().unwrap();
     let rocksdb = |databases_max| {
         let mut options: RocksOptions = options(keys * 6 + (64 << 20));
         options.databases_max = databases_max;
         Backend::rows(RocksDb::new(folder.path().join("state"), options).unwrap())
     };
-    let backends = [
-        ("memory", "", Backend::memory()),
-        ("rocksdb", ", databases side by side", rocksdb(4)),
-        ("rocksdb", ", copied together", rocksdb(1)),
-    ];
-    for (name, how, backend) in backends {
-        let files = folder.path().join(format!("{name}{}", how.len()));
+    let files = |name: &str| {
+        let files = folder.path().join(name);
         fs::create_dir(&files).unwrap();
-        Restores::new(&backend, &files, keys).run(name, how);
-    }
+        files
+    };
+    let (memory, by_file, copied) = (Backend::memory(), rocksdb(4), rocksdb(1));
+    let small = |_| 1_i64;
+    // 100 bytes, as postcard writes them.
+    let large = |key| (u64::MAX, [u64::from(u32::MAX) << 24 | key; 11], 1_u32 << 10);
+    Restores::new(&memory, &files("1"), keys, small).run("memory", "");
+    Restores::new(&memory, &files("2"), keys, large).run("memory, 100-byte values", "");
+    let sides = ", databases side by side";
+    Restores::new(&by_file, &files("3"), keys, small).run("rocksdb", sides);
+    Restores::new(&by_file, &files("4"), keys, large).run("rocksdb, 100-byte values", sides);
+    Restores::new(&copied, &files("5"), keys, small).run("rocksdb", ", copied together");
 }
 
 /// What two subtasks stored, to be restored by as many, or more.
-struct Restores<'a> {
+struct Restores<'a, V> {
     backend: &'a Backend,
     files: &'a Path,
     old: Vec<Restored>,
+    value: PhantomData<fn() -> V>,
 }
 
-impl<'a> Restores<'a> {
-    fn new(backend: &'a Backend, files: &'a Path, keys: u64) -> Self {
+impl<'a, V: Data> Restores<'a, V> {
+    fn new(backend: &'a Backend, files: &'a Path, keys: u64, value: impl Fn(u64) -> V) -> Self {
         let old = [(0, 64), (64, 128)].map(|(start, end)| {
             let groups = KeyGroupRange::new(start, end);
-            let (mut states, total) = open(backend, groups, []);
-            for key in 0..keys {
-                let _of_the_other = states[total].put(Keyed::new(&key), 1);
-            }
+            let (mut states, state) = open::<V>(backend, groups, []);
+            let mine = |key: &u64| {
+                let group = u64::GROUPING.group(key.key_hash(), MAX).get();
+                (start..end).contains(&group)
+            };
+            let put = |states: &mut KeyedStates<u64>, first, step| {
+                for key in (first..keys).step_by(step).filter(mine) {
+                    states[state].put(Keyed::new(&key), value(key)).unwrap();
+                }
+            };
+            put(&mut states, 0, 1);
             // As after some time: most rows have come to rest in the last level.
             let mut checkpoints = (1..).map(CheckpointId::new);
             let begin = Instant::now();
@@ -75,9 +89,7 @@ impl<'a> Restores<'a> {
                 }
                 let checkpoint = checkpoints.next().expect("there are enough");
                 discard(states.snapshot(checkpoint));
-                for key in (round % 100..keys).step_by(100) {
-                    let _of_the_other = states[total].put(Keyed::new(&key), 2);
-                }
+                put(&mut states, round % 100, 100);
             }
             let task = states.snapshot(checkpoints.next().expect("there are enough"));
             restored(files, &task.run(&mut Files(files)).unwrap())
@@ -86,43 +98,61 @@ impl<'a> Restores<'a> {
             backend,
             files,
             old: old.into(),
+            value: PhantomData,
         }
     }
 
     fn run(&self, name: &str, how: &str) {
-        let three = [(0, 43), (43, 86), (86, 128)];
-        let (mut reading, mut plain, mut more) = (Vec::new(), Vec::new(), Vec::new());
+        let (two, three) = ([(0, 64), (64, 128)], [(0, 43), (43, 86), (86, 128)]);
+        let (mut reading, mut both, mut plain, mut more) = (vec![], vec![], vec![], vec![]);
         let mut bytes = 0;
         for _ in 0..ROUNDS {
-            self.evict();
-            let start = Instant::now();
-            bytes = self.read();
-            reading.push(start.elapsed().as_secs_f64() / 2.0);
-            plain.push(self.slowest(&[(0, 64), (64, 128)]));
+            reading.push(self.timed(|| bytes = self.read()));
+            both.push(self.timed(|| {
+                thread::scope(|scope| {
+                    for subtask in two {
+                        scope.spawn(move || self.restore(subtask));
+                    }
+                });
+            }));
+            plain.push(self.slowest(&two));
             more.push(self.slowest(&three));
         }
-        let half = bytes as f64 / 2e6;
-        let (reading, plain, more) = (median(reading), median(plain), median(more));
-        let line = |what: &str, time: f64| {
-            let (ms, rate, ratio) = (time * 1e3, half / time, time / plain);
-            println!("{name}, {what} | {half:.0} MB | {ms:.0} ms | {rate:.0} | {ratio:.2}");
+        let (all, plain) = (bytes as f64 / 1e6, median(plain));
+        let line = |what: &str, files: f64, time: f64| {
+            let (ms, rate, ratio) = (time * 1e3, files / time, time / plain);
+            println!("{name}, {what} | {files:.0} MB | {ms:.0} ms | {rate:.0} | {ratio:.2}");
         };
-        line("reading the files of one of two", reading);
-        line("2 restored by 2", plain);
-        line(&format!("2 restored by 3{how}"), more);
+        line("reading all files", all, median(reading));
+        line("2 restored by 2, at once", all, median(both));
+        line("one of them alone", all / 2.0, plain);
+        line(
+            &format!("2 restored by 3{how}, the slowest alone"),
+            all / 2.0,
+            median(more),
+        );
+    }
+
+    /// Seconds that it takes, with nothing of the files in the system's page cache.
+    fn timed(&self, work: impl FnOnce()) -> f64 {
+        self.evict();
+        let begin = Instant::now();
+        work();
+        begin.elapsed().as_secs_f64()
     }
 
     /// Each restores for itself, one after the other.
     fn slowest(&self, subtasks: &[(u16, u16)]) -> f64 {
-        let restore = |&(start, end): &(u16, u16)| {
-            self.evict();
-            let begin = Instant::now();
-            let groups = KeyGroupRange::new(start, end);
-            let (mut states, total) = open(self.backend, groups, self.old.iter().cloned());
-            let _one_row_of_any_group = states.get(total, Keyed::new(&1));
-            begin.elapsed().as_secs_f64()
-        };
-        subtasks.iter().map(restore).fold(0.0, f64::max)
+        let times = subtasks
+            .iter()
+            .map(|subtask| self.timed(|| self.restore(*subtask)));
+        times.fold(0.0, f64::max)
+    }
+
+    fn restore(&self, (start, end): (u16, u16)) {
+        let groups = KeyGroupRange::new(start, end);
+        let (mut states, state) = open::<V>(self.backend, groups, self.old.iter().cloned());
+        let _one_row_of_any_group = states.get(state, Keyed::new(&1));
     }
 
     /// Makes the system forget what is in the files.

@@ -14,8 +14,8 @@ use cutwater_state::{
 };
 
 use crate::{
-    MAX, Total,
-    common::{BATCH, discard, median, thread_cpu},
+    MAX,
+    common::{BATCH, Total, discard, median, thread_cpu},
     is_wanted, open, options,
     rival::Rival,
     workload::Draw,

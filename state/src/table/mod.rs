@@ -107,11 +107,19 @@ impl<K: Key, V: Clone> Table<K, V> {
         if entries == 0 || !self.groups[group].is_empty() {
             return;
         }
-        // Three quarters full, hardly a block gets too many by chance.
-        let depth = (0..DIRECTORY_BITS).find(|depth| entries >> depth <= Self::FULL / 4 * 3);
+        // Those that get too many by chance split.
+        let depth = (0..DIRECTORY_BITS).find(|depth| entries >> depth <= Self::FULL / 8 * 7);
         let depth = depth.unwrap_or(DIRECTORY_BITS);
+        let each = (entries >> depth) + (entries >> depth >> 4);
         self.groups[group] = (0..1 << depth)
-            .map(|_| self.add_block(group, depth))
+            .map(|_| {
+                let number = self.add_block(group, depth);
+                let room = each.clamp(1, Self::FULL);
+                self.blocks.modify(number as usize, |entries, bucket| {
+                    Self::reserve(entries, bucket, room);
+                });
+                number
+            })
             .collect();
     }
 
@@ -176,6 +184,51 @@ impl<K: Key, V: Clone> Table<K, V> {
             self.insert(group, hash, (key.stored(), value));
         }
         result
+    }
+
+    /// Adds entries of one group, or replaces those of the same keys, and leaves `entries` empty. Quick where many that follow each
+    /// other belong to the same block, as they do in a snapshot.
+    pub(crate) fn load(&mut self, group: usize, hashes: &[KeyHash], entries: &mut Vec<(K, V)>) {
+        let mut entries = entries.drain(..);
+        let mut hashes = hashes;
+        while let [first, ..] = hashes {
+            let block = self.block_of(group, *first);
+            let same = |hash: &&KeyHash| self.block_of(group, **hash) == block;
+            let (run, rest) = hashes.split_at(hashes.iter().take_while(same).count());
+            let run = run.iter().zip(entries.by_ref());
+            match block.filter(|&number| self.has_room_for(number, run.len())) {
+                Some(number) => self.load_run(number, run),
+                None => run.for_each(|(&hash, (key, value))| {
+                    self.update(group, hash, &key, |slot| *slot = Some(value));
+                }),
+            }
+            hashes = rest;
+        }
+    }
+
+    fn has_room_for(&self, number: usize, count: usize) -> bool {
+        let is_whole = self.blocks.extra(number).next.is_none();
+        is_whole && self.blocks.entries(number).len() + count <= Self::FULL
+    }
+
+    fn load_run<'a>(
+        &mut self,
+        number: usize,
+        run: impl ExactSizeIterator<Item = (&'a KeyHash, (K, V))>,
+    ) {
+        self.blocks.modify(number, |entries, bucket| {
+            Self::reserve(entries, bucket, entries.len() + run.len());
+            for (hash, (key, value)) in run {
+                let is = |at: usize| entries[at].0 == key;
+                match bucket.index.find(hash.lower(), is) {
+                    Some(at) => entries[at].1 = value,
+                    None => {
+                        bucket.index.insert(hash.lower(), entries.len());
+                        entries.push((key, value));
+                    }
+                }
+            }
+        });
     }
 
     /// The value at a spot.
@@ -351,20 +404,26 @@ impl<K: Key, V: Clone> Table<K, V> {
     fn append(&mut self, number: usize, hash: u32, entry: (K, V)) -> usize {
         self.blocks.modify(number, |entries, bucket| {
             let at = entries.len();
-            if at == entries.capacity() {
-                entries.reserve_exact(Self::capacity_for(at + 1) - at);
-            }
-            if !bucket.index.has_room_for(at + 1) {
-                let mut index = Index::with_room_for(at + 1, entries.allocator());
-                for (at, entry) in entries.iter().enumerate() {
-                    index.insert(lower(entry), at);
-                }
-                bucket.index = index;
-            }
+            Self::reserve(entries, bucket, at + 1);
             bucket.index.insert(hash, at);
             entries.push(entry);
             at
         })
+    }
+
+    /// Makes room in a block for so many entries altogether.
+    #[inline]
+    fn reserve(entries: &mut Entries<K, V>, bucket: &mut Bucket, count: usize) {
+        if count > entries.capacity() {
+            entries.reserve_exact(Self::capacity_for(count) - entries.len());
+        }
+        if !bucket.index.has_room_for(count) {
+            let mut index = Index::with_room_for(count, entries.allocator());
+            for (at, entry) in entries.iter().enumerate() {
+                index.insert(lower(entry), at);
+            }
+            bucket.index = index;
+        }
     }
 
     /// Room for so many entries or a few more: powers of two in small blocks, so that 32768 groups with
@@ -416,10 +475,9 @@ impl<K: Key, V: Clone> Table<K, V> {
         let second = second as usize;
         let ones = hashes.iter().filter(|&&hash| bits(hash) & 1 == 1).count();
         for (number, count) in [(first, hashes.len() - ones), (second, ones)] {
-            let count = count.min(Self::FULL);
+            let room = count.min(Self::FULL);
             self.blocks.modify(number, |entries, bucket| {
-                entries.reserve_exact(Self::capacity_for(count));
-                bucket.index = Index::with_room_for(count, entries.allocator());
+                Self::reserve(entries, bucket, room);
             });
         }
         for (hash, entry) in hashes.into_iter().zip(moving) {
