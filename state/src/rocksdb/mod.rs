@@ -43,10 +43,8 @@ pub use options::{Compression, RocksOptions};
 /// ```no_run
 /// use cutwater_state::{Backend, rocksdb::{RocksDb, RocksOptions}};
 ///
-/// let options = RocksOptions {
-///     memory: 2 << 30,
-///     ..RocksOptions::default()
-/// };
+/// let mut options = RocksOptions::default();
+/// options.memory = 2 << 30;
 /// let backend = Backend::rows(RocksDb::new("/var/tmp/state", options)?);
 /// # Ok::<(), cutwater_state::Error>(())
 /// ```
