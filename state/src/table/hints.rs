@@ -1,7 +1,7 @@
 //! Where the keys of the coming batch are, so that each access need not search again.
 //!
 //! A prefetch looks for every key's entry anyway. It leaves the places here, in the order of the batch, and
-//! an access takes the next one whose hash is its own. A hint may be out of date (an entry moved, a
+//! an access takes the next one whose hash is its own; records that do not access the state are passed over. A hint may be out of date (an entry moved, a
 //! block split, another batch): whoever takes it compares the key that is there now.
 
 use std::cell::Cell;
@@ -19,6 +19,9 @@ pub(crate) struct Hint {
 
 /// No position in a block.
 const NOWHERE: u32 = u32::MAX;
+
+/// So many records that do not access the state are passed over at once.
+const SKIPPED_MAX: usize = 8;
 
 /// The places of one batch.
 #[derive(Debug, Default)]
@@ -52,19 +55,61 @@ impl Hints {
         &mut self.hints[start..]
     }
 
-    /// The hint for an access to `hash`, if it is the last one taken or the one after.
+    /// The hint for an access to `hash`: the next one, nearly always, or else the last one taken, or one a
+    /// few records on.
     #[inline]
     pub(crate) fn next_for(&self, hash: KeyHash) -> Option<Hint> {
         let at = self.at.get();
-        let last = self.hints.get(at)?;
-        if last.hash == hash {
-            return Some(*last);
+        let ahead = self.hints.get(at..)?;
+        let is_mine = |hint: &Hint| hint.hash == hash;
+        let skip = match ahead.get(1) {
+            Some(next) if is_mine(next) => 1,
+            _ => ahead.iter().take(SKIPPED_MAX + 2).position(is_mine)?,
+        };
+        self.at.set(at + skip);
+        Some(ahead[skip])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cutwater_keygroups::KeyHash;
+
+    use super::{Hints, SKIPPED_MAX};
+
+    /// Takes the hints for these hashes, of a batch in which the n-th record has the n-th of `hashes`, and block n.
+    fn taken(hashes: &[u64], accesses: &[u64]) -> Vec<Option<usize>> {
+        let mut hints = Hints::default();
+        for (block, hash) in hashes.iter().enumerate() {
+            hints.push(KeyHash(*hash), block);
         }
-        let next = self.hints.get(at + 1)?;
-        if next.hash == hash {
-            self.at.set(at + 1);
-            return Some(*next);
-        }
-        None
+        let next = |hash: &u64| {
+            hints
+                .next_for(KeyHash(*hash))
+                .map(|hint| hint.block as usize)
+        };
+        accesses.iter().map(next).collect()
+    }
+
+    #[test]
+    fn a_record_may_access_its_state_again() {
+        let places = [Some(0), Some(0), Some(1), Some(1), None];
+        assert_eq!(taken(&[7, 8], &[7, 7, 8, 8, 7]), places);
+    }
+
+    #[test]
+    fn a_key_that_comes_twice_holds_nobody_up() {
+        // Both hints for it are as good.
+        assert_eq!(taken(&[7, 7, 8, 9], &[7, 7, 8, 9]), [1, 1, 2, 3].map(Some));
+        assert_eq!(taken(&[7, 7, 8], &[7, 8]), [1, 2].map(Some));
+    }
+
+    #[test]
+    fn records_that_do_not_access_the_state_are_passed_over() {
+        assert_eq!(taken(&[7, 8, 9, 10], &[8, 10]), [1, 3].map(Some));
+        let many: Vec<u64> = (0..100).collect();
+        let near = SKIPPED_MAX + 1;
+        assert_eq!(taken(&many, &[0, many[near]]), [Some(0), Some(near)]);
+        assert_eq!(taken(&many, &[0, many[near + 1]]), [Some(0), None]);
     }
 }

@@ -72,7 +72,8 @@ struct Chunk<K, V, X> {
     cells: Arc<Cells<K, V>>,
 }
 
-/// The task's side of a block.
+/// The task's side of a block: in a cache line, which is what each access reads first.
+#[repr(align(64))]
 struct Block<K, V, X> {
     /// The epoch in which it was last written to.
     written: u64,
