@@ -45,6 +45,7 @@ pub(super) fn rocksdb(workspace: &Workspace) -> Outcome {
         &["--all-targets", "--", "--deny", "warnings"],
     );
     let tests = cargo_for(&["test"], &state, &["--lib", "--test", "rocksdb"]);
+    let doctests = cargo_for(&["test"], &state, &["--doc", "rocksdb"]);
     // Every other run in memory, so that checkpoints go from one to the other and back.
     let job = [
         "--",
@@ -56,7 +57,7 @@ pub(super) fn rocksdb(workspace: &Workspace) -> Outcome {
         "--switch",
     ];
     let demo = cargo_for(&["run"], &flights, &job);
-    for mut step in [clippy, tests, demo] {
+    for mut step in [clippy, tests, doctests, demo] {
         let outcome = run(workspace, &mut step);
         if outcome != Outcome::Passed {
             return outcome;
