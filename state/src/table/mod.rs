@@ -14,6 +14,7 @@
 mod blocks;
 mod hints;
 mod index;
+mod load;
 
 use std::{iter, mem};
 
@@ -102,27 +103,6 @@ impl<K: Key, V: Clone> Table<K, V> {
         }
     }
 
-    /// Lays an empty group out for so many entries, so that its blocks need not split on the way there.
-    pub(crate) fn expect(&mut self, group: usize, entries: usize) {
-        if entries == 0 || !self.groups[group].is_empty() {
-            return;
-        }
-        // Those that get too many by chance split.
-        let depth = (0..DIRECTORY_BITS).find(|depth| entries >> depth <= Self::FULL / 8 * 7);
-        let depth = depth.unwrap_or(DIRECTORY_BITS);
-        let each = (entries >> depth) + (entries >> depth >> 4);
-        self.groups[group] = (0..1 << depth)
-            .map(|_| {
-                let number = self.add_block(group, depth);
-                let room = each.clamp(1, Self::FULL);
-                self.blocks.modify(number as usize, |entries, bucket| {
-                    Self::reserve(entries, bucket, room);
-                });
-                number
-            })
-            .collect();
-    }
-
     #[inline]
     pub(crate) fn get(&self, group: usize, hash: KeyHash, key: impl Lookup<K>) -> Option<&V> {
         let (number, at) = self.find(group, hash, key)?;
@@ -184,51 +164,6 @@ impl<K: Key, V: Clone> Table<K, V> {
             self.insert(group, hash, (key.stored(), value));
         }
         result
-    }
-
-    /// Adds entries of one group, or replaces those of the same keys, and leaves `entries` empty. Quick where many that follow each
-    /// other belong to the same block, as they do in a snapshot.
-    pub(crate) fn load(&mut self, group: usize, hashes: &[KeyHash], entries: &mut Vec<(K, V)>) {
-        let mut entries = entries.drain(..);
-        let mut hashes = hashes;
-        while let [first, ..] = hashes {
-            let block = self.block_of(group, *first);
-            let same = |hash: &&KeyHash| self.block_of(group, **hash) == block;
-            let (run, rest) = hashes.split_at(hashes.iter().take_while(same).count());
-            let run = run.iter().zip(entries.by_ref());
-            match block.filter(|&number| self.has_room_for(number, run.len())) {
-                Some(number) => self.load_run(number, run),
-                None => run.for_each(|(&hash, (key, value))| {
-                    self.update(group, hash, &key, |slot| *slot = Some(value));
-                }),
-            }
-            hashes = rest;
-        }
-    }
-
-    fn has_room_for(&self, number: usize, count: usize) -> bool {
-        let is_whole = self.blocks.extra(number).next.is_none();
-        is_whole && self.blocks.entries(number).len() + count <= Self::FULL
-    }
-
-    fn load_run<'a>(
-        &mut self,
-        number: usize,
-        run: impl ExactSizeIterator<Item = (&'a KeyHash, (K, V))>,
-    ) {
-        self.blocks.modify(number, |entries, bucket| {
-            Self::reserve(entries, bucket, entries.len() + run.len());
-            for (hash, (key, value)) in run {
-                let is = |at: usize| entries[at].0 == key;
-                match bucket.index.find(hash.lower(), is) {
-                    Some(at) => entries[at].1 = value,
-                    None => {
-                        bucket.index.insert(hash.lower(), entries.len());
-                        entries.push((key, value));
-                    }
-                }
-            }
-        });
     }
 
     /// The value at a spot.
