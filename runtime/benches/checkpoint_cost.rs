@@ -21,15 +21,9 @@ const PAIRS: usize = 75;
 const CHECKPOINTS: u32 = 4;
 const INTERVAL: Duration = Duration::from_millis(100);
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "it waits until all keys are there"
-)]
 fn main() {
     let job = Running::start(KEYS, u64::MAX, None);
-    while job.progress.so_far().0 < KEYS {
-        thread::sleep(INTERVAL);
-    }
+    job.progress.once(KEYS);
     window(&job, true); // which leaves buffers for copies
     let mut off = window(&job, false);
     let (mut thread, mut others) = (Vec::new(), Vec::new());
@@ -79,8 +73,8 @@ fn window(job: &Running, with_checkpoints: bool) -> Window {
         thread::sleep(next.saturating_sub(start.elapsed()));
     }
     let to = (job.progress.so_far(), cpu(ClockId::ProcessCPUTime));
-    let records = to.0.0 - from.0.0;
-    let thread = to.0.1 - from.0.1;
+    let records = to.0.records - from.0.records;
+    let thread = to.0.thread - from.0.thread;
     let others = (to.1 - from.1).saturating_sub(thread);
     Window {
         records,

@@ -1,12 +1,13 @@
 //! Key-by exchange and keyed sum of u64 → i64 through the runtime, in records per CPU-second.
 //!
-//! Every figure is CPU time of the whole process (all threads: source, exchange, operator, snapshot
-//! writer, coordinator). The rival is the bare loop in the same run: one thread, one hash map with a
-//! fast hash, no exchange, no checkpoints.
+//! Every figure is CPU time: of the whole process (all threads: source, exchange, operator, snapshot
+//! writer, coordinator), or of the processing thread alone. It counts once all keys are there. The rival is the bare
+//! loop in the same run: one thread, one hash map with a fast hash, no exchange, no checkpoints.
+//! `CUTWATER_BENCH_KEYS=10000000` adds a size.
 
 mod support;
 
-use std::{hint::black_box, time::Duration};
+use std::{env, hint::black_box, ops::Range, time::Duration};
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use rustix::time::ClockId;
@@ -15,14 +16,19 @@ use support::{Running, cpu, record};
 const RECORDS: u64 = 20_000_000;
 
 fn bare_loop(keys: u64) -> Duration {
-    let before = cpu(ClockId::ProcessCPUTime);
     let mut totals = hashbrown::HashMap::<u64, i64>::new();
-    for i in 0..RECORDS {
-        let (key, value) = record(i, keys);
-        *totals.entry(key).or_insert(0) += value;
-    }
+    let mut add = |records: Range<u64>| {
+        for i in records {
+            let (key, value) = record(i, keys);
+            *totals.entry(key).or_insert(0) += value;
+        }
+    };
+    add(0..keys);
+    let before = cpu(ClockId::ThreadCPUTime);
+    add(keys..keys + RECORDS);
+    let used = cpu(ClockId::ThreadCPUTime) - before;
     black_box(&totals);
-    cpu(ClockId::ProcessCPUTime) - before
+    used
 }
 
 struct Used {
@@ -32,16 +38,13 @@ struct Used {
 }
 
 fn run(keys: u64, interval: Option<Duration>) -> Used {
-    let before = cpu(ClockId::ProcessCPUTime);
-    let Running {
-        handle, progress, ..
-    } = Running::start(keys, RECORDS, interval);
-    handle.wait().expect("the job ends well");
-    let process = cpu(ClockId::ProcessCPUTime) - before;
-    let (records, thread) = progress.so_far();
+    let job = Running::start(keys, u64::MAX, interval);
+    let from = job.progress.once(keys);
+    let to = job.progress.once(from.records + RECORDS);
+    let share = RECORDS as f64 / (to.records - from.records) as f64;
     Used {
-        process,
-        thread: thread.mul_f64(RECORDS as f64 / records as f64),
+        process: (to.process - from.process).mul_f64(share),
+        thread: (to.thread - from.thread).mul_f64(share),
     }
 }
 
@@ -50,22 +53,26 @@ fn keyed_sum(c: &mut Criterion) {
     group
         .sample_size(10)
         .throughput(Throughput::Elements(RECORDS));
-    for keys in [100_000, 1_000_000] {
+    let more = env::var("CUTWATER_BENCH_KEYS").ok();
+    let more = more.map(|keys| keys.parse().expect("a number of keys"));
+    for keys in [100_000, 1_000_000].into_iter().chain(more) {
         let mut bench = |name: &str, run: &dyn Fn() -> Duration| {
             group.bench_function(BenchmarkId::new(name, keys), |b| {
                 b.iter_custom(|iterations| (0..iterations).map(|_| run()).sum());
             });
         };
+        let second = Some(Duration::from_secs(1));
+        let tenth = Some(Duration::from_millis(100));
         bench("bare loop over hashbrown", &|| bare_loop(keys));
-        let millis = |interval| Some(Duration::from_millis(interval));
         bench("job, no checkpoints", &|| run(keys, None).process);
-        bench("job, checkpoint every 1 s", &|| {
-            run(keys, millis(1_000)).process
+        bench("job, checkpoint every 1 s", &|| run(keys, second).process);
+        bench("job, checkpoint every 100 ms", &|| run(keys, tenth).process);
+        bench("processing thread, no checkpoints", &|| {
+            run(keys, None).thread
         });
-        bench("job, checkpoint every 100 ms", &|| {
-            run(keys, millis(100)).process
+        bench("processing thread, checkpoint every 1 s", &|| {
+            run(keys, second).thread
         });
-        bench("processing thread alone", &|| run(keys, None).thread);
     }
     group.finish();
 }

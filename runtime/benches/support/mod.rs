@@ -3,9 +3,12 @@
 //! Every figure is CPU time, so that other work on the machine counts for less; what it does to caches
 //! and memory still shows.
 
+#![allow(dead_code, reason = "each bench takes what it needs")]
+
 use std::{
     collections::BTreeSet,
     sync::{Arc, Mutex},
+    thread,
     time::Duration,
 };
 
@@ -153,13 +156,35 @@ impl Reader for Generate {
     }
 }
 
-/// How far the processing thread is: records, and its CPU time.
+/// How far the job is.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Sample {
+    pub(crate) records: u64,
+    /// CPU time of the processing thread.
+    pub(crate) thread: Duration,
+    /// CPU time of all threads.
+    pub(crate) process: Duration,
+}
+
+/// The last sample, which the processing thread takes.
 #[derive(Clone, Default)]
-pub(crate) struct Progress(Arc<Mutex<(u64, Duration)>>);
+pub(crate) struct Progress(Arc<Mutex<Sample>>);
 
 impl Progress {
-    pub(crate) fn so_far(&self) -> (u64, Duration) {
+    pub(crate) fn so_far(&self) -> Sample {
         *self.0.lock().expect("nobody panics with it")
+    }
+
+    /// The first sample with so many records.
+    #[expect(clippy::disallowed_methods, reason = "it waits for the job")]
+    pub(crate) fn once(&self, records: u64) -> Sample {
+        loop {
+            let sample = self.so_far();
+            if sample.records >= records {
+                return sample;
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
     }
 }
 
@@ -197,7 +222,11 @@ impl KeyedProcess<u64> for Sum {
         out.push((key, total));
         self.records += 1;
         if self.records.is_multiple_of(1 << 16) {
-            let so_far = (self.records, cpu(ClockId::ThreadCPUTime));
+            let so_far = Sample {
+                records: self.records,
+                thread: cpu(ClockId::ThreadCPUTime),
+                process: cpu(ClockId::ProcessCPUTime),
+            };
             *self.progress.0.lock().expect("nobody panics with it") = so_far;
         }
         Ok(())
