@@ -20,7 +20,7 @@ use cutwater_state::Keyed;
 
 mod common;
 
-use common::{BATCH, Records, add, discard, filled, sizes};
+use common::{AHEAD, BATCH, Records, add, discard, filled, sizes};
 
 fn updates(c: &mut Criterion) {
     let mut group = c.benchmark_group("update");
@@ -65,11 +65,14 @@ fn updates(c: &mut Criterion) {
             |b| {
                 b.iter(|| {
                     let (keys, hashes) = records.batch();
-                    states.prefetch(hashes);
-                    for (key, hash) in keys.iter().zip(hashes) {
-                        let keyed = Keyed::with_hash(key, *hash);
-                        let sum = |slot: &mut Option<i64>| *slot = Some(slot.unwrap_or(0) + 1);
-                        states[total].update(keyed, sum).unwrap();
+                    for (keys, hashes) in keys.chunks(AHEAD).zip(hashes.chunks(AHEAD)) {
+                        states.prefetch(hashes);
+                        let total = &mut states[total];
+                        for (key, hash) in keys.iter().zip(hashes) {
+                            let keyed = Keyed::with_hash(key, *hash);
+                            let sum = |slot: &mut Option<i64>| *slot = Some(slot.unwrap_or(0) + 1);
+                            total.update(keyed, sum).unwrap();
+                        }
                     }
                 });
             },

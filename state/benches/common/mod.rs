@@ -13,7 +13,7 @@ use rustix::time::{ClockId, clock_gettime};
 pub(crate) const BATCH: usize = 1024;
 
 /// Keys that are prefetched at once, as the runtime does.
-const AHEAD: usize = 32;
+pub(crate) const AHEAD: usize = 32;
 
 pub(crate) type Total = Handle<ValueState<u64, i64>>;
 

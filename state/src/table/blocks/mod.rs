@@ -234,18 +234,38 @@ impl<K: Clone, V: Clone, X> Blocks<K, V, X> {
         f: impl FnOnce(&mut Option<V>) -> R,
         cleared: impl FnOnce(&[(K, V)], &mut X),
     ) -> R {
+        let place: *const V = self.value_mut(number, at);
+        // SAFETY: `Lent` writes a value back there, or removes the entry.
+        let value = unsafe { ptr::read(place) };
+        let mut lent = Lent {
+            blocks: self,
+            number,
+            at,
+            value: Some(value),
+            cleared: Some(cleared),
+        };
+        f(&mut lent.value)
+    }
+
+    /// Removes the entry at `at`, whose value has been moved out; the last one takes its place.
+    ///
+    /// # Safety
+    ///
+    /// The value was moved out, and nobody else drops it.
+    #[cold]
+    unsafe fn remove(&mut self, number: usize, at: usize, then: impl FnOnce(&[(K, V)], &mut X)) {
         self.modify(number, |entries, extra| {
-            assert!(at < entries.len(), "an entry was found there");
-            // SAFETY: `at` is one of the entries; `Lent` writes a value back, or removes the entry.
-            let value = unsafe { ptr::read(&raw const entries[at].1) };
-            let mut lent = Lent {
-                entries,
-                at,
-                value: Some(value),
-                cleared: Some(|entries: &[(K, V)]| cleared(entries, extra)),
+            let last = entries.len() - 1;
+            entries.swap(at, last);
+            // SAFETY: one entry fewer than there were. The last one is ours then: its value was moved out,
+            // and its key is read here, once.
+            let key = unsafe {
+                entries.set_len(last);
+                ptr::read(&raw const (*entries.as_ptr().add(last)).0)
             };
-            f(&mut lent.value)
-        })
+            then(entries, extra);
+            drop(key);
+        });
     }
 
     /// A view of all blocks as of now, which later writes do not change; or only of those written to
@@ -392,35 +412,26 @@ impl<K, V> Drop for Noted<'_, K, V> {
     }
 }
 
-/// Entries of which one has its value moved out, into here.
-struct Lent<'a, K, V, F: FnOnce(&[(K, V)])> {
-    entries: &'a mut Entries<K, V>,
+/// Blocks of which one entry has its value moved out, into here.
+struct Lent<'a, K: Clone, V: Clone, X, F: FnOnce(&[(K, V)], &mut X)> {
+    blocks: &'a mut Blocks<K, V, X>,
+    number: usize,
     at: usize,
     value: Option<V>,
     cleared: Option<F>,
 }
 
-impl<K, V, F: FnOnce(&[(K, V)])> Drop for Lent<'_, K, V, F> {
+impl<K: Clone, V: Clone, X, F: FnOnce(&[(K, V)], &mut X)> Drop for Lent<'_, K, V, X, F> {
     #[inline]
     fn drop(&mut self) {
-        let place = &raw mut self.entries[self.at].1;
         if let Some(value) = self.value.take() {
-            // SAFETY: the place is one of the entries, and the value there was moved out.
+            let place: *mut V = self.blocks.value_mut(self.number, self.at);
+            // SAFETY: the value there was moved out.
             unsafe { place.write(value) };
-            return;
+        } else if let Some(cleared) = self.cleared.take() {
+            // SAFETY: the value was moved out to here, and is gone.
+            unsafe { self.blocks.remove(self.number, self.at, cleared) };
         }
-        let last = self.entries.len() - 1;
-        self.entries.swap(self.at, last);
-        // SAFETY: one entry fewer than there were. The last one is ours then: its value was moved out,
-        // and its key is read here, once.
-        let key = unsafe {
-            self.entries.set_len(last);
-            ptr::read(&raw const (*self.entries.as_ptr().add(last)).0)
-        };
-        if let Some(cleared) = self.cleared.take() {
-            cleared(self.entries);
-        }
-        drop(key);
     }
 }
 
