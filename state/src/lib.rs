@@ -65,8 +65,8 @@
 //! snapshot costs the task about as much as copying the table once, and memory for a second one, which is kept for
 //! the next snapshot. Lists and maps are shared with the snapshot in chunks.
 //!
-//! States of many megabytes gain from huge pages, by up to a quarter of the time of an update at a million keys. Which
-//! allocator asks for them is the program's choice; glibc's does with `GLIBC_TUNABLES=glibc.malloc.hugetlb=1`.
+//! Entries and what finds them are asked for in huge pages (`madvise`, on Linux), which a table of many megabytes gains from;
+//! what values own is the allocator's.
 //!
 //! # Backends
 //!
