@@ -20,6 +20,7 @@ const STATE: &[&str] = &[
 const KEY: &str = "state/src/key.rs";
 const KEYED_TABLE: &str = "state/src/keyed_table.rs";
 const TABLE: &str = "state/src/table/mod.rs";
+const LOAD: &str = "state/src/table/load.rs";
 const TIMERS: &str = "state/src/timers.rs";
 const TTL: &str = "state/src/ttl.rs";
 const EXPIRY: &str = "state/src/expiry.rs";
@@ -157,5 +158,12 @@ pub(super) const MUTANTS: &[Mutant] = &[
         to: ".filter(|state| self.name == name_of(state));",
         test: STATE,
         why: "a renamed state starts empty",
+    },
+    Mutant {
+        file: LOAD,
+        from: "entries.get(at).is_some_and(|(found, _)| *found == key)",
+        to: "false && at > entries.len()",
+        test: STATE,
+        why: "a key that a snapshot has twice stands in the table twice",
     },
 ];
