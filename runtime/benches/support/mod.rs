@@ -7,8 +7,7 @@
 
 use std::{
     collections::BTreeSet,
-    sync::{Arc, Mutex},
-    thread,
+    sync::{Arc, Condvar, Mutex},
     time::Duration,
 };
 
@@ -156,6 +155,9 @@ impl Reader for Generate {
     }
 }
 
+/// No stretch of a bench takes so long.
+const LONGEST: Duration = Duration::from_secs(300);
+
 /// How far the job is.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Sample {
@@ -166,25 +168,30 @@ pub(crate) struct Sample {
     pub(crate) process: Duration,
 }
 
-/// The last sample, which the processing thread takes.
+/// The last sample, which the processing thread takes, and word that there is one.
 #[derive(Clone, Default)]
-pub(crate) struct Progress(Arc<Mutex<Sample>>);
+pub(crate) struct Progress(Arc<(Mutex<Sample>, Condvar)>);
 
 impl Progress {
     pub(crate) fn so_far(&self) -> Sample {
-        *self.0.lock().expect("nobody panics with it")
+        *self.0.0.lock().expect("nobody panics with it")
     }
 
     /// The first sample with so many records.
-    #[expect(clippy::disallowed_methods, reason = "it waits for the job")]
     pub(crate) fn once(&self, records: u64) -> Sample {
-        loop {
-            let sample = self.so_far();
-            if sample.records >= records {
-                return sample;
-            }
-            thread::sleep(Duration::from_millis(1));
-        }
+        let (last, taken) = &*self.0;
+        let last = last.lock().expect("nobody panics with it");
+        let (last, waited) = taken
+            .wait_timeout_while(last, LONGEST, |last| last.records < records)
+            .expect("nobody panics with it");
+        assert!(!waited.timed_out(), "the job does not get on");
+        *last
+    }
+
+    fn tell(&self, sample: Sample) {
+        let (last, taken) = &*self.0;
+        *last.lock().expect("nobody panics with it") = sample;
+        taken.notify_all();
     }
 }
 
@@ -222,12 +229,11 @@ impl KeyedProcess<u64> for Sum {
         out.push((key, total));
         self.records += 1;
         if self.records.is_multiple_of(1 << 16) {
-            let so_far = Sample {
+            self.progress.tell(Sample {
                 records: self.records,
                 thread: cpu(ClockId::ThreadCPUTime),
                 process: cpu(ClockId::ProcessCPUTime),
-            };
-            *self.progress.0.lock().expect("nobody panics with it") = so_far;
+            });
         }
         Ok(())
     }

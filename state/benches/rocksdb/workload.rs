@@ -1,7 +1,6 @@
 //! Which keys the records have.
 
 /// Draws keys.
-#[derive(Clone)]
 pub(crate) struct Draw {
     random: u64,
     keys: u64,

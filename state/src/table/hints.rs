@@ -1,8 +1,9 @@
 //! Where the keys of the coming batch are, so that each access need not search again.
 //!
 //! A prefetch looks for every key's entry anyway. It leaves the places here, in the order of the batch, and
-//! an access takes the next one whose hash is its own; records that do not access the state are passed over. A hint may be out of date (an entry moved, a
-//! block split, another batch): whoever takes it compares the key that is there now.
+//! an access takes the next one whose hash is its own; records that do not access the state are passed over.
+//! A hint may be out of date (an entry moved, a block split, another batch): whoever takes it compares the key
+//! that is there now.
 
 use std::cell::Cell;
 
