@@ -301,7 +301,8 @@ impl<K: Key, S: Data, N: Key> AnyTable<K> for KeyedTable<K, S, N> {
 
     fn load(&mut self, group: KeyGroup, entries: u64, bytes: &mut &[u8]) -> Result<(), Unreadable> {
         let number = self.place.number_of(group);
-        let (mut hashes, mut loaded) = (Vec::new(), Vec::new());
+        let room = usize::try_from(TOGETHER.min(entries)).expect("it is small");
+        let (mut hashes, mut loaded) = (Vec::with_capacity(room), Vec::with_capacity(room));
         let mut left = entries;
         while left > 0 {
             let together = left.min(TOGETHER);

@@ -100,6 +100,7 @@ mod map;
 mod names;
 mod operator;
 mod place;
+mod read_ahead;
 mod reducing;
 mod restore;
 #[cfg(feature = "rocksdb")]

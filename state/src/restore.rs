@@ -11,6 +11,7 @@ use crate::{
     keyed_table::AnyTable,
     names::Names,
     place::Place,
+    read_ahead::read_ahead,
 };
 
 /// Adjacent sections are read at once up to this size.
@@ -19,7 +20,8 @@ const READ_BYTES: u64 = 8 << 20;
 /// Reading so many bytes for nothing is faster than asking once more.
 const GAP_BYTES: u64 = 32 << 10;
 
-/// Reads the files of a snapshot, by the names they were stored under.
+/// Reads the files of a snapshot, by the names they were stored under. A restore reads a few pieces ahead of what it
+/// works on, in threads of its own.
 ///
 /// Closures will do, whose bytes may be of any type that turns into a `Vec`, and so will a `BTreeMap`
 /// from name to bytes.
@@ -141,19 +143,16 @@ impl Old {
         for (group, entries) in entries {
             state.expect(KeyGroup::new(group), entries);
         }
-        let together = |run: &&[&Section]| !run.is_empty();
-        for run in runs(&needed).filter(together) {
-            self.load_run(place, run, state)?;
-        }
-        Ok(())
+        let runs: Vec<_> = runs(&needed).filter(|run| !run.is_empty()).collect();
+        let read = |run: &&[&Section]| self.read_run(place, run);
+        read_ahead(&runs, read, |run, read| {
+            let (file, bytes) = read?;
+            self.load_run(place, run, file, &bytes, state)
+        })
     }
 
-    fn load_run<K>(
-        &self,
-        place: &Place,
-        run: &[&Section],
-        state: &mut dyn AnyTable<K>,
-    ) -> Result<()> {
+    /// The bytes of sections that lie side by side, and the name of their file.
+    fn read_run(&self, place: &Place, run: &[&Section]) -> Result<(&str, Vec<u8>)> {
         let (first, last) = (run[0], run[run.len() - 1]);
         let file = self.manifest.files.get(first.file as usize);
         let file = &file
@@ -167,8 +166,19 @@ impl Old {
         if bytes.len() as u64 != expected {
             return Err(place.corrupt(file, "it is too short"));
         }
+        Ok((file, bytes))
+    }
+
+    fn load_run<K>(
+        &self,
+        place: &Place,
+        run: &[&Section],
+        file: &str,
+        bytes: &[u8],
+        state: &mut dyn AnyTable<K>,
+    ) -> Result<()> {
         for section in run {
-            let start = usize::try_from(section.offset - first.offset).unwrap_or(usize::MAX);
+            let start = usize::try_from(section.offset - run[0].offset).unwrap_or(usize::MAX);
             let length = usize::try_from(section.length).unwrap_or(usize::MAX);
             let entries = bytes.get(start..).and_then(|rest| rest.get(..length));
             let Some(mut entries) = entries else {

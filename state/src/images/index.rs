@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     Result,
     format::{self, Manifest, Section},
+    read_ahead::read_ahead,
 };
 
 /// One image: the entries of a block. Images stand one after the other, so where each begins follows.
@@ -27,12 +28,14 @@ pub(crate) struct Indexed {
 pub(crate) fn resolve(
     manifest: &mut Manifest,
     groups: KeyGroupRange,
-    read: impl Fn(&Manifest, usize) -> Result<Vec<Indexed>>,
+    read: impl Fn(&Manifest, usize) -> Result<Vec<Indexed>> + Sync,
 ) -> Result<()> {
     let mut newest = BTreeMap::new();
-    for file in 0..manifest.indexes.len() {
+    let files: Vec<usize> = (0..manifest.indexes.len()).collect();
+    let read = |file: &usize| read(manifest, *file);
+    read_ahead(&files, read, |&file, images| {
         let mut offset = format::MAGIC.len() as u64;
-        for image in read(manifest, file)? {
+        for image in images? {
             let section = Section {
                 group: image.group,
                 file: u32::try_from(file).expect("fewer than 2^32 files"),
@@ -46,7 +49,8 @@ pub(crate) fn resolve(
                 newest.insert((image.state, image.block), section);
             }
         }
-    }
+        Ok(())
+    })?;
     for ((state, _), section) in newest {
         if let Some(state) = manifest.states.get_mut(state as usize) {
             state.sections.push(section);

@@ -68,11 +68,30 @@ impl Index {
 
     /// Adds a position for which there is room.
     pub(super) fn insert(&mut self, hash: u32, position: usize) {
+        let _none = self.find_or_insert(hash, position, |_| false);
+    }
+
+    /// As [`find`](Self::find), and adds `position`, for which there is room, if that finds none.
+    #[inline]
+    pub(super) fn find_or_insert(
+        &mut self,
+        hash: u32,
+        position: usize,
+        mut is: impl FnMut(usize) -> bool,
+    ) -> Option<usize> {
+        let added = slot(hash, position);
         let mut at = hash as usize & self.mask();
-        while self.slots[at] != EMPTY {
+        loop {
+            let slot = self.slots[at];
+            if slot == EMPTY {
+                self.slots[at] = added;
+                return None;
+            }
+            if slot & TAG == added & TAG && is(self::position(slot)) {
+                return Some(self::position(slot));
+            }
             at = (at + 1) & self.mask();
         }
-        self.slots[at] = slot(hash, position);
     }
 
     /// Removes a position. `hash_of` tells the hash of the entry at another one.

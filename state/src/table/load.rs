@@ -6,7 +6,7 @@
 
 use cutwater_keygroups::{Key, KeyHash};
 
-use super::{DIRECTORY_BITS, Table};
+use super::{DIRECTORY_BITS, HOME_BITS, Table};
 
 impl<K: Key, V: Clone> Table<K, V> {
     /// Lays an empty group out for so many entries, so that its blocks need not split on the way there.
@@ -36,7 +36,10 @@ impl<K: Key, V: Clone> Table<K, V> {
         let mut hashes = hashes;
         while let [first, ..] = hashes {
             let block = self.block_of(group, *first);
-            let same = |hash: &&KeyHash| self.block_of(group, **hash) == block;
+            let depth = block.map_or(0, |number| self.blocks.extra(number).depth);
+            let bits = |hash: &KeyHash| hash.lower() >> HOME_BITS & ((1 << depth) - 1);
+            let mine = bits(first);
+            let same = |hash: &&KeyHash| bits(hash) == mine;
             let (run, rest) = hashes.split_at(hashes.iter().take_while(same).count());
             let run = run.iter().zip(entries.by_ref());
             match block.filter(|&number| self.has_room_for(number, run.len())) {
@@ -62,13 +65,11 @@ impl<K: Key, V: Clone> Table<K, V> {
         self.blocks.modify(number, |entries, bucket| {
             Self::reserve(entries, bucket, entries.len() + run.len());
             for (hash, (key, value)) in run {
+                let (hash, next) = (hash.lower(), entries.len());
                 let is = |at: usize| entries.get(at).is_some_and(|(found, _)| *found == key);
-                match bucket.index.find(hash.lower(), is) {
+                match bucket.index.find_or_insert(hash, next, is) {
                     Some(at) => entries[at].1 = value,
-                    None => {
-                        bucket.index.insert(hash.lower(), entries.len());
-                        entries.push((key, value));
-                    }
+                    None => entries.push((key, value)),
                 }
             }
         });
