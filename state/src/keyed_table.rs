@@ -16,7 +16,7 @@ use crate::{
     restore::Unreadable,
     schema::{self, Read, Reading},
     snapshot::{Frozen, FrozenBlocks, Writer},
-    table::{self, BlockId, Table},
+    table::{self, BlockId, Lookup, Spot, Table},
 };
 
 /// So many entries are loaded at once.
@@ -133,19 +133,25 @@ impl<K: Key, S: Data, N: Key> KeyedTable<K, S, N> {
 
     #[inline]
     pub(crate) fn get(&mut self, keyed: &Keyed<'_, K, N>) -> Result<Option<&S>> {
-        let (group, hash) = (self.place.locate(keyed)?, keyed.address_hash());
+        let hash = keyed.address_hash();
         match &mut self.road {
-            Road::Memory(table) => Ok(table.get(group, hash, keyed)),
-            Road::Encoded(cache) => cache.get(group, hash, keyed),
+            Road::Memory(table) => {
+                let spot = spot(&self.place, table, hash, keyed)?;
+                Ok(spot.map(|spot| table.value(spot)))
+            }
+            Road::Encoded(cache) => cache.get(self.place.locate(keyed)?, hash, keyed),
         }
     }
 
     #[inline]
     pub(crate) fn get_mut(&mut self, keyed: &Keyed<'_, K, N>) -> Result<Option<&mut S>> {
-        let (group, hash) = (self.place.locate(keyed)?, keyed.address_hash());
+        let hash = keyed.address_hash();
         match &mut self.road {
-            Road::Memory(table) => Ok(table.get_mut(group, hash, keyed)),
-            Road::Encoded(cache) => cache.get_mut(group, hash, keyed),
+            Road::Memory(table) => {
+                let spot = spot(&self.place, table, hash, keyed)?;
+                Ok(spot.map(|spot| table.value_mut(spot)))
+            }
+            Road::Encoded(cache) => cache.get_mut(self.place.locate(keyed)?, hash, keyed),
         }
     }
 
@@ -155,10 +161,18 @@ impl<K: Key, S: Data, N: Key> KeyedTable<K, S, N> {
         keyed: &Keyed<'_, K, N>,
         default: impl FnOnce() -> S,
     ) -> Result<&mut S> {
-        let (group, hash) = (self.place.locate(keyed)?, keyed.address_hash());
+        let hash = keyed.address_hash();
         match &mut self.road {
-            Road::Memory(table) => Ok(table.or_insert_with(group, hash, keyed, default)),
-            Road::Encoded(cache) => cache.or_insert_with(group, hash, keyed, default),
+            Road::Memory(table) => {
+                let spot = match spot(&self.place, table, hash, keyed)? {
+                    Some(spot) => spot,
+                    None => insert(&self.place, table, hash, keyed, default())?,
+                };
+                Ok(table.value_mut(spot))
+            }
+            Road::Encoded(cache) => {
+                cache.or_insert_with(self.place.locate(keyed)?, hash, keyed, default)
+            }
         }
     }
 
@@ -168,23 +182,32 @@ impl<K: Key, S: Data, N: Key> KeyedTable<K, S, N> {
         keyed: &Keyed<'_, K, N>,
         f: impl FnOnce(&mut Option<S>) -> R,
     ) -> Result<R> {
-        let (group, hash) = (self.place.locate(keyed)?, keyed.address_hash());
+        let hash = keyed.address_hash();
         match &mut self.road {
-            Road::Memory(table) => Ok(table.update(group, hash, keyed, f)),
-            Road::Encoded(cache) => cache.update(group, hash, keyed, f),
+            Road::Memory(table) => {
+                if let Some(spot) = spot(&self.place, table, hash, keyed)? {
+                    return Ok(table.lend(spot, hash, f));
+                }
+                let mut stored = None;
+                let result = f(&mut stored);
+                if let Some(stored) = stored {
+                    insert(&self.place, table, hash, keyed, stored)?;
+                }
+                Ok(result)
+            }
+            Road::Encoded(cache) => cache.update(self.place.locate(keyed)?, hash, keyed, f),
         }
     }
 
     /// Sets or removes an entry, whatever there was: on the way to a byte backend cheaper than an update.
     #[inline]
     pub(crate) fn set(&mut self, keyed: &Keyed<'_, K, N>, stored: Option<S>) -> Result<()> {
-        let (group, hash) = (self.place.locate(keyed)?, keyed.address_hash());
         match &mut self.road {
-            Road::Memory(table) => {
-                table.update(group, hash, keyed, |slot| *slot = stored);
-                Ok(())
+            Road::Memory(_) => self.update(keyed, |slot| *slot = stored),
+            Road::Encoded(cache) => {
+                let group = self.place.locate(keyed)?;
+                cache.set(group, keyed.address_hash(), keyed, stored)
             }
-            Road::Encoded(cache) => cache.set(group, hash, keyed, stored),
         }
     }
 
@@ -248,6 +271,32 @@ impl<K: Key, S: Data, N: Key> KeyedTable<K, S, N> {
         }
         Ok(())
     }
+}
+
+/// Where an entry is. That the key's group is owned, the prefetch has found out, for those it came across.
+#[inline]
+fn spot<K: Key, S: Data, N: Key>(
+    place: &Place,
+    table: &Table<Address<K, N>, S>,
+    hash: KeyHash,
+    keyed: &Keyed<'_, K, N>,
+) -> Result<Option<Spot>> {
+    match table.recall(hash, keyed) {
+        Some(spot) => Ok(Some(spot)),
+        None => Ok(table.search(place.locate(keyed)?, hash, keyed)),
+    }
+}
+
+#[cold]
+fn insert<K: Key, S: Data, N: Key>(
+    place: &Place,
+    table: &mut Table<Address<K, N>, S>,
+    hash: KeyHash,
+    keyed: &Keyed<'_, K, N>,
+    stored: S,
+) -> Result<Spot> {
+    let group = place.locate(keyed)?;
+    Ok(table.insert(group, hash, (keyed.stored(), stored)))
 }
 
 impl<K: Key, S: Data, N: Key> AnyTable<K> for KeyedTable<K, S, N> {

@@ -44,9 +44,7 @@ impl<K: Key, V: Clone> Table<K, V> {
             let run = run.iter().zip(entries.by_ref());
             match block.filter(|&number| self.has_room_for(number, run.len())) {
                 Some(number) => self.load_run(number, run),
-                None => run.for_each(|(&hash, (key, value))| {
-                    self.update(group, hash, &key, |slot| *slot = Some(value));
-                }),
+                None => run.for_each(|(hash, entry)| self.load_one(group, *hash, entry)),
             }
             hashes = rest;
         }
@@ -55,6 +53,13 @@ impl<K: Key, V: Clone> Table<K, V> {
     fn has_room_for(&self, number: usize, count: usize) -> bool {
         let is_whole = self.blocks.extra(number).next.is_none();
         is_whole && self.blocks.entries(number).len() + count <= Self::FULL
+    }
+
+    fn load_one(&mut self, group: usize, hash: KeyHash, (key, value): (K, V)) {
+        match self.search(group, hash, &key) {
+            Some(spot) => *self.value_mut(spot) = value,
+            None => _ = self.insert(group, hash, (key, value)),
+        }
     }
 
     fn load_run<'a>(
@@ -125,7 +130,8 @@ mod tests {
         assert_eq!(table.iter().count(), map.len());
         assert!(found == map);
         for (key, value) in &map {
-            assert_eq!(table.get(0, key.key_hash(), key), Some(value));
+            let spot = table.find(0, key.key_hash(), key).unwrap();
+            assert_eq!(table.value(spot), value);
         }
     }
 

@@ -31,6 +31,9 @@ const TOGETHER: usize = 32;
 /// Bits of a hash that are left for the directory: the upper half of it chose the group.
 const DIRECTORY_BITS: u32 = 32 - HOME_BITS;
 
+/// The directories of more blocks than this are not in the nearest caches.
+const BLOCKS_NEAR: usize = 1 << 14;
+
 /// A value that owns memory counts for so many bytes more, as a guess at what it owns.
 const OWNED: usize = 96;
 
@@ -103,69 +106,6 @@ impl<K: Key, V: Clone> Table<K, V> {
         }
     }
 
-    #[inline]
-    pub(crate) fn get(&self, group: usize, hash: KeyHash, key: impl Lookup<K>) -> Option<&V> {
-        let (number, at) = self.find(group, hash, key)?;
-        Some(&self.blocks.entries(number)[at].1)
-    }
-
-    #[inline]
-    pub(crate) fn get_mut(
-        &mut self,
-        group: usize,
-        hash: KeyHash,
-        key: impl Lookup<K>,
-    ) -> Option<&mut V> {
-        let (number, at) = self.find(group, hash, key)?;
-        Some(self.blocks.value_mut(number, at))
-    }
-
-    /// Lends the value of `key`, or else what `default` makes.
-    #[inline]
-    pub(crate) fn or_insert_with(
-        &mut self,
-        group: usize,
-        hash: KeyHash,
-        key: impl Lookup<K>,
-        default: impl FnOnce() -> V,
-    ) -> &mut V {
-        let (number, at) = self
-            .find(group, hash, key)
-            .unwrap_or_else(|| self.insert(group, hash, (key.stored(), default())));
-        self.blocks.value_mut(number, at)
-    }
-
-    #[inline]
-    pub(crate) fn update<R>(
-        &mut self,
-        group: usize,
-        hash: KeyHash,
-        key: impl Lookup<K>,
-        f: impl FnOnce(&mut Option<V>) -> R,
-    ) -> R {
-        if let Some((number, at)) = self.find(group, hash, key) {
-            return self.blocks.lend(number, at, f, |entries, bucket| {
-                // The last entry stands at `at` now, or `at` was the last one. (None at all is there
-                // for a position if hashes were not those of the keys.)
-                let last = entries.len();
-                let hash_of = |position| {
-                    let position = if position == last { at } else { position };
-                    entries.get(position).map_or(hash.lower(), lower)
-                };
-                bucket.index.remove(hash.lower(), at, hash_of);
-                if at < last {
-                    bucket.index.moved(lower(&entries[at]), last, at);
-                }
-            });
-        }
-        let mut value = None;
-        let result = f(&mut value);
-        if let Some(value) = value {
-            self.insert(group, hash, (key.stored(), value));
-        }
-        result
-    }
-
     /// The value at a spot.
     #[inline]
     pub(crate) fn value(&self, (number, at): Spot) -> &V {
@@ -178,16 +118,47 @@ impl<K: Key, V: Clone> Table<K, V> {
         self.blocks.value_mut(number, at)
     }
 
-    /// Where `key` is: where the prefetch saw it, if it is still there.
+    /// Lends the value at a spot, whose key has this hash, to be changed or taken: then the entry is removed.
+    #[inline]
+    pub(crate) fn lend<R>(
+        &mut self,
+        (number, at): Spot,
+        hash: KeyHash,
+        f: impl FnOnce(&mut Option<V>) -> R,
+    ) -> R {
+        self.blocks.lend(number, at, f, |entries, bucket| {
+            // The last entry stands at `at` now, or `at` was the last one. (None at all is there
+            // for a position if hashes were not those of the keys.)
+            let last = entries.len();
+            let hash_of = |position| {
+                let position = if position == last { at } else { position };
+                entries.get(position).map_or(hash.lower(), lower)
+            };
+            bucket.index.remove(hash.lower(), at, hash_of);
+            if at < last {
+                bucket.index.moved(lower(&entries[at]), last, at);
+            }
+        })
+    }
+
+    /// Where `key` is.
     #[inline]
     pub(crate) fn find(&self, group: usize, hash: KeyHash, key: impl Lookup<K>) -> Option<Spot> {
-        if let Some(Hint { block, at, .. }) = self.hints.next_for(hash) {
-            let (number, at) = (block as usize, at as usize);
-            let entries = self.blocks.entries(number);
-            if entries.get(at).is_some_and(|(found, _)| key.is(found)) {
-                return Some((number, at));
-            }
-        }
+        self.recall(hash, key)
+            .or_else(|| self.search(group, hash, key))
+    }
+
+    /// Where the last prefetch saw `key`, if it is still there. Keys of groups that are not owned were not looked for.
+    #[inline]
+    pub(crate) fn recall(&self, hash: KeyHash, key: impl Lookup<K>) -> Option<Spot> {
+        let Hint { block, at, .. } = self.hints.next_for(hash)?;
+        let (number, at) = (block as usize, at as usize);
+        let (found, _) = self.blocks.entries(number).get(at)?;
+        key.is(found).then_some((number, at))
+    }
+
+    /// Where `key` is, without a hint.
+    pub(crate) fn search(&self, group: usize, hash: KeyHash, key: impl Lookup<K>) -> Option<Spot> {
         let mut number = self.block_of(group, hash)?;
         loop {
             let (bucket, entries) = (self.blocks.extra(number), self.blocks.entries(number));
@@ -202,17 +173,23 @@ impl<K: Key, V: Clone> Table<K, V> {
     /// The first block for `hash`; `None` only if the group never had an entry.
     #[inline]
     fn block_of(&self, group: usize, hash: KeyHash) -> Option<usize> {
+        self.slot_of(group, hash).map(|&number| number as usize)
+    }
+
+    /// Where the directory has its number.
+    #[inline]
+    fn slot_of(&self, group: usize, hash: KeyHash) -> Option<&u32> {
         let directory = &self.groups[group];
         // An empty directory wraps to a mask of all ones, which finds nothing.
         let mask = directory.len().wrapping_sub(1);
-        Some(*directory.get((hash.lower() >> HOME_BITS) as usize & mask)? as usize)
+        directory.get((hash.lower() >> HOME_BITS) as usize & mask)
     }
 
     /// Brings what accesses to these hashes would read into the cache, and remembers where each was,
     /// for accesses in the same order. `group_of` tells the group, or `None` if it is not owned.
     ///
-    /// In three passes over a few hashes at a time, each of which asks for what the next one reads: the
-    /// block's head, its index, the entry. So dozens of cache misses are under way at once.
+    /// In passes over a few hashes at a time, each of which asks for what the next one reads: the directory if it is
+    /// large, the block's head, its index, the entry. So dozens of cache misses are under way at once.
     pub(crate) fn prefetch(
         &mut self,
         hashes: &[KeyHash],
@@ -220,6 +197,11 @@ impl<K: Key, V: Clone> Table<K, V> {
     ) {
         self.hints.clear();
         for hashes in hashes.chunks(TOGETHER) {
+            if self.blocks.len() > BLOCKS_NEAR {
+                let slot = |&hash| self.slot_of(group_of(hash)?, hash);
+                let slots = hashes.iter().filter_map(slot);
+                slots.for_each(|slot| blocks::fetch(slot));
+            }
             let start = self.hints.len();
             for &hash in hashes {
                 if let Some(number) = group_of(hash).and_then(|group| self.block_of(group, hash)) {

@@ -68,7 +68,8 @@ pub(crate) struct Blocks<K, V, X> {
 }
 
 struct Chunk<K, V, X> {
-    blocks: Vec<Block<K, V, X>>,
+    /// In huge pages, where there are many.
+    blocks: SlabVec<Block<K, V, X>>,
     cells: Arc<Cells<K, V>>,
 }
 
@@ -85,6 +86,8 @@ struct Block<K, V, X> {
 
 // SAFETY: the pointers are to entries of a buffer in `cells`, which may be sent.
 unsafe impl<K: Send + Sync, V: Send + Sync, X: Send> Send for Block<K, V, X> {}
+
+type SlabVec<T> = allocator_api2::vec::Vec<T, Slabs>;
 
 type Cells<K, V> = Box<[Cell<K, V>]>;
 
@@ -131,7 +134,7 @@ impl<K: Clone, V: Clone, X> Blocks<K, V, X> {
                 owns: PhantomData,
             };
             self.chunks.push(Chunk {
-                blocks: Vec::with_capacity(CHUNK),
+                blocks: SlabVec::with_capacity_in(CHUNK, self.slabs().clone()),
                 cells: Arc::new((0..CHUNK).map(|_| cell()).collect()),
             });
         }

@@ -1,4 +1,4 @@
-//! Memory for what a table reads at random: many pieces of a few hundred bytes to a huge page.
+//! Memory for what a table reads at random: many pieces of some kilobytes to a huge page.
 //!
 //! In a table larger than the cache, most look-ups of pages of 4 KiB also miss the processor's cache of
 //! page addresses, and walking the page tables then costs as much as the data. One page of 2 MiB holds
@@ -22,14 +22,13 @@ pub(crate) struct Slabs(Arc<Mutex<Pool>>);
 
 /// Sizes are rounded up to multiples of this, and each multiple has its own free pieces.
 const STEP: usize = 256;
-const LARGEST: usize = 4096;
+const LARGEST: usize = 32 << 10;
 const CLASSES: usize = LARGEST / STEP;
 
 /// Slabs grow to this, which is a huge page: a small table shall not occupy one.
 const SLAB_MAX: usize = 2 << 20;
 const SLAB_MIN: usize = 64 << 10;
 
-#[derive(Default)]
 struct Pool {
     slabs: Vec<Slab>,
     /// What is left of the last slab.
@@ -54,7 +53,11 @@ unsafe impl Send for Slab {}
 
 impl Slabs {
     pub(crate) fn new() -> Self {
-        Self(Arc::default())
+        Self(Arc::new(Mutex::new(Pool {
+            slabs: Vec::new(),
+            left: 0,
+            free: [const { Vec::new() }; CLASSES],
+        })))
     }
 
     fn pool(&self) -> MutexGuard<'_, Pool> {
@@ -207,7 +210,7 @@ mod tests {
     fn a_small_table_does_not_occupy_a_huge_page() {
         let slabs = Slabs::new();
         let pieces: Vec<_> = (0..10)
-            .map(|_| slabs.allocate(layout(LARGEST)).unwrap())
+            .map(|_| slabs.allocate(layout(4096)).unwrap())
             .collect();
         let bytes: usize = slabs
             .pool()
@@ -218,7 +221,7 @@ mod tests {
         assert!(bytes <= SLAB_MIN, "{bytes}");
         for piece in pieces {
             // SAFETY: allocated with this layout.
-            unsafe { slabs.deallocate(piece.cast(), layout(LARGEST)) };
+            unsafe { slabs.deallocate(piece.cast(), layout(4096)) };
         }
     }
 }
