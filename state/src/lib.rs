@@ -65,8 +65,8 @@
 //! snapshot costs the task about as much as copying the table once, and memory for a second one, which is kept for
 //! the next snapshot. Lists and maps are shared with the snapshot in chunks.
 //!
-//! Entries and what finds them are asked for in huge pages (`madvise`, on Linux), which a table of many megabytes gains from;
-//! what values own is the allocator's.
+//! Entries and what finds them are asked for in huge pages (`madvise`, on Linux), which a table of many megabytes gains from,
+//! and for 64 KiB if it has few; what values own is the allocator's.
 //!
 //! # Backends
 //!

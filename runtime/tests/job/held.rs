@@ -3,6 +3,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    iter,
     path::Path,
     sync::{Arc, Condvar, Mutex},
     time::Duration,
@@ -162,15 +163,32 @@ pub(crate) fn checkpoint_past(
 /// way to go.
 pub(crate) fn checkpoint_while_records_pass(job: &JobHandle, permits: &Permits) -> CheckpointId {
     wait_until("all tasks run", || job.status().state == State::Running);
+    let before = job.status().completed;
     std::thread::scope(|scope| {
         let checkpoint = scope.spawn(|| job.checkpoint());
         wait_until("it is complete", || {
             permits.give(1);
-            job.status().completed > 0
+            job.status().completed > before
         });
         checkpoint.join().unwrap().unwrap()
     })
 }
+
+/// The same until a checkpoint is as wanted: on a busy machine all records that wait may have passed before the
+/// barrier comes. Returns its metadata.
+pub(crate) fn checkpoint_with(
+    is_wanted: impl Fn(&Metadata) -> bool,
+    job: &JobHandle,
+    permits: &Permits,
+    directory: &Path,
+) -> Metadata {
+    let checkpoints = iter::repeat_with(|| checkpoint_while_records_pass(job, permits));
+    let found = checkpoints.map(|checkpoint| metadata(directory, checkpoint));
+    let found = found.take(TRIES).find(is_wanted);
+    found.expect("one of many checkpoints is as wanted")
+}
+
+const TRIES: usize = 20;
 
 pub(crate) fn metadata(directory: &Path, checkpoint: CheckpointId) -> Metadata {
     let store = block_on(CheckpointStore::open(store(directory), Options::default())).unwrap();

@@ -10,8 +10,8 @@ use cutwater_state::{Handle, MapState};
 use crate::{
     common::{KEYS, Update, assert_ledger, flip_a_byte, numbers, start, wait_until},
     held::{
-        Held, MANY, Permits, RECORDS, checkpoint_past, checkpoint_while_records_pass, held,
-        in_flight, kill, metadata, on_request, roomy,
+        Held, MANY, Permits, RECORDS, checkpoint_past, checkpoint_while_records_pass,
+        checkpoint_with, held, in_flight, kill, metadata, on_request, roomy,
     },
     stepped::{Stepped, Steps},
 };
@@ -41,9 +41,8 @@ fn records_in_flight_around_an_operator_without_state_find_their_way() {
         settings.batch_size = 8;
         let job = start(build(&steps, &permits), directory.path(), settings);
         permits.await_waiting(before);
-        let checkpoint = checkpoint_while_records_pass(&job, &permits);
-        let metadata = metadata(directory.path(), checkpoint);
-        assert!(in_flight(&metadata, |edge| edge.ends_with("count [0.0]")) > 0);
+        let is_any = |metadata: &_| in_flight(metadata, |edge| edge.ends_with("count [0.0]")) > 0;
+        checkpoint_with(is_any, &job, &permits, directory.path());
         kill(job, &permits);
 
         let job = build(&Steps::up_to(u64::MAX), &Permits::unlimited());
@@ -197,9 +196,8 @@ fn a_producer_that_is_rescaled_leaves_no_record_in_flight_behind() {
             settings,
         );
         permits.await_waiting(3);
-        let checkpoint = checkpoint_while_records_pass(&job, &permits);
-        let metadata = metadata(directory.path(), checkpoint);
-        assert!(in_flight(&metadata, |_| true) > 0);
+        let is_any = |metadata: &_| in_flight(metadata, |_| true) > 0;
+        checkpoint_with(is_any, &job, &permits, directory.path());
         kill(job, &permits);
     }
     let job = build(2, &Steps::up_to(u64::MAX), &Permits::unlimited());

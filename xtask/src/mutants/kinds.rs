@@ -20,6 +20,7 @@ const STATE: &[&str] = &[
 const KEY: &str = "state/src/key.rs";
 const KEYED_TABLE: &str = "state/src/keyed_table.rs";
 const TABLE: &str = "state/src/table/mod.rs";
+const READ_AHEAD: &str = "state/src/read_ahead.rs";
 const LOAD: &str = "state/src/table/load.rs";
 const TIMERS: &str = "state/src/timers.rs";
 const TTL: &str = "state/src/ttl.rs";
@@ -165,5 +166,19 @@ pub(super) const MUTANTS: &[Mutant] = &[
         to: "false && at > entries.len()",
         test: STATE,
         why: "a key that a snapshot has twice stands in the table twice",
+    },
+    Mutant {
+        file: TABLE,
+        from: "key.is(found).then_some((number, at))",
+        to: "Some((number, at))",
+        test: STATE,
+        why: "a hint that is out of date is believed",
+    },
+    Mutant {
+        file: READ_AHEAD,
+        from: "readers.iter().cycle()",
+        to: "readers.iter().rev().cycle()",
+        test: STATE,
+        why: "pieces of a snapshot are taken for each other",
     },
 ];
