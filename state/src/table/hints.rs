@@ -74,9 +74,9 @@ impl Hints {
 
 #[cfg(test)]
 mod tests {
-    use cutwater_keygroups::KeyHash;
+    use cutwater_keygroups::{Key, KeyHash};
 
-    use super::{Hints, SKIPPED_MAX};
+    use super::{super::Table, Hints, SKIPPED_MAX};
 
     /// Takes the hints for these hashes, of a batch in which the n-th record has the n-th of `hashes`, and block n.
     fn taken(hashes: &[u64], accesses: &[u64]) -> Vec<Option<usize>> {
@@ -112,5 +112,23 @@ mod tests {
         let near = SKIPPED_MAX + 1;
         assert_eq!(taken(&many, &[0, many[near]]), [Some(0), Some(near)]);
         assert_eq!(taken(&many, &[0, many[near + 1]]), [Some(0), None]);
+    }
+
+    #[test]
+    fn a_hint_that_is_out_of_date_leads_to_no_other_key() {
+        let mut table = Table::<u64, u64>::new(1);
+        let insert = |table: &mut Table<u64, u64>, key: u64| {
+            table.insert(0, key.key_hash(), (key, key));
+        };
+        (0..5).for_each(|key| insert(&mut table, key));
+        table.prefetch(&[4_u64.key_hash()], |_| Some(0));
+        let find = |table: &Table<u64, u64>| table.find(0, 4_u64.key_hash(), &4);
+        let spot = find(&table).unwrap();
+        table.lend(spot, 4_u64.key_hash(), |slot| *slot = None);
+        assert_eq!(find(&table), None);
+        insert(&mut table, 5); // stands where 4 stood
+        assert_eq!(find(&table), None);
+        insert(&mut table, 4);
+        assert_eq!(find(&table).map(|spot| *table.value(spot)), Some(4));
     }
 }
