@@ -1,44 +1,35 @@
-//! Reading several pieces at once while those before them are worked on.
+//! Reading the next pieces while those before them are worked on.
 //!
-//! A restore is bound by the processor and by where the files are in turn, if it reads, then decodes, then reads
-//! again; and a store across a network answers a single reader slowly.
+//! A restore that reads, then decodes, then reads again lets the processor and the store wait for each other in turn.
 
 use std::{sync::mpsc, thread};
 
-/// So many readers there are. Each has one piece, which it reads or holds ready. More would be in the way of the other
-/// subtasks of a machine that restores from its own disk.
-const READERS: usize = 2;
+/// So many pieces wait, beside one that is being read. More readers would be in the way of the other subtasks of a machine
+/// that restores from its own disk (measured: two are slower than one there).
+const READY: usize = 1;
 
-/// Calls `work` with each item and with what `read` makes of it, in order, until it fails. Items are read in other
-/// threads, a few ahead.
+/// Calls `work` with each item and with what `read` makes of it, in order, until it fails. Items are read in another
+/// thread, a few ahead.
 pub(crate) fn read_ahead<T: Sync, R: Send, E>(
     items: &[T],
-    read: impl Fn(&T) -> R + Sync,
+    read: impl Fn(&T) -> R + Send,
     mut work: impl FnMut(&T, R) -> Result<(), E>,
 ) -> Result<(), E> {
     if let [item] = items {
         return work(item, read(item));
     }
     thread::scope(|scope| {
-        let read = &read;
-        let readers: Vec<_> = (0..READERS.min(items.len()))
-            .map(|first| {
-                let (sender, receiver) = mpsc::sync_channel(0);
-                scope.spawn(move || {
-                    let mine = items.iter().skip(first).step_by(READERS);
-                    // Nobody wants more once `work` has failed.
-                    mine.map(read).try_for_each(|piece| sender.send(piece))
-                });
-                receiver
-            })
-            .collect();
-        for (item, reader) in items.iter().zip(readers.iter().cycle()) {
-            let Ok(piece) = reader.recv() else {
-                break; // the reader has panicked, and this scope will
-            };
-            work(item, piece)?;
-        }
-        Ok(())
+        let (sender, receiver) = mpsc::sync_channel(READY);
+        scope.spawn(move || {
+            // Nobody wants more once `work` has failed.
+            items
+                .iter()
+                .map(read)
+                .try_for_each(|piece| sender.send(piece))
+        });
+        // If the reader panics, this ends early, and the scope panics.
+        let mut pieces = items.iter().zip(receiver);
+        pieces.try_for_each(|(item, piece)| work(item, piece))
     })
 }
 
@@ -53,7 +44,7 @@ mod tests {
 
     #[test]
     fn every_item_comes_once_and_in_order() {
-        for count in [0, 1, 2, READERS, 5 * READERS + 1] {
+        for count in [0, 1, 2, 20] {
             let items: Vec<usize> = (0..count).collect();
             let mut seen = Vec::new();
             let all = read_ahead(
@@ -75,12 +66,12 @@ mod tests {
         let reads = AtomicUsize::new(0);
         let read = |_: &usize| reads.fetch_add(1, Ordering::SeqCst);
         let failed = read_ahead(&items, read, |&item, _| {
-            // Of each reader one piece that is ready or under way, and of those who were served another.
-            assert!(reads.load(Ordering::SeqCst) <= item + 1 + READERS);
+            // Those that were worked on, that are ready, and one that is read or waits for room.
+            assert!(reads.load(Ordering::SeqCst) <= item + 1 + READY + 1);
             if item == 10 { Err("no") } else { Ok(()) }
         });
         assert_eq!(failed, Err("no"));
-        assert!(reads.into_inner() <= 11 + READERS);
+        assert!(reads.into_inner() <= 11 + READY + 1);
     }
 
     #[test]

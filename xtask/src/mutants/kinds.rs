@@ -176,8 +176,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         file: READ_AHEAD,
-        from: "readers.iter().cycle()",
-        to: "readers.iter().rev().cycle()",
+        from: "items.iter().zip(receiver)",
+        to: "items.iter().skip(1).zip(receiver)",
         test: STATE,
         why: "pieces of a snapshot are taken for each other",
     },
