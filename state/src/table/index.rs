@@ -51,19 +51,8 @@ impl Index {
 
     /// The first position with the tag of this hash which `is` accepts.
     #[inline]
-    pub(super) fn find(&self, hash: u32, mut is: impl FnMut(usize) -> bool) -> Option<usize> {
-        let tag = tag(hash);
-        let mut at = hash as usize & self.mask();
-        loop {
-            let slot = self.slots[at];
-            if slot & TAG == tag && is(position(slot)) {
-                return Some(position(slot));
-            }
-            if slot == EMPTY {
-                return None;
-            }
-            at = (at + 1) & self.mask();
-        }
+    pub(super) fn find(&self, hash: u32, is: impl FnMut(usize) -> bool) -> Option<usize> {
+        self.search(hash, is).ok()
     }
 
     /// Adds a position for which there is room.
@@ -77,18 +66,29 @@ impl Index {
         &mut self,
         hash: u32,
         position: usize,
-        mut is: impl FnMut(usize) -> bool,
+        is: impl FnMut(usize) -> bool,
     ) -> Option<usize> {
-        let added = slot(hash, position);
+        match self.search(hash, is) {
+            Ok(found) => Some(found),
+            Err(empty) => {
+                self.slots[empty] = slot(hash, position);
+                None
+            }
+        }
+    }
+
+    /// The position that is looked for, or else the empty slot where the search ends.
+    #[inline]
+    fn search(&self, hash: u32, mut is: impl FnMut(usize) -> bool) -> Result<usize, usize> {
+        let tag = tag(hash);
         let mut at = hash as usize & self.mask();
         loop {
             let slot = self.slots[at];
-            if slot == EMPTY {
-                self.slots[at] = added;
-                return None;
+            if slot & TAG == tag && is(position(slot)) {
+                return Ok(position(slot));
             }
-            if slot & TAG == added & TAG && is(self::position(slot)) {
-                return Some(self::position(slot));
+            if slot == EMPTY {
+                return Err(at);
             }
             at = (at + 1) & self.mask();
         }

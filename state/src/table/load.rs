@@ -37,9 +37,9 @@ impl<K: Key, V: Clone> Table<K, V> {
         while let [first, ..] = hashes {
             let block = self.block_of(group, *first);
             let depth = block.map_or(0, |number| self.blocks.extra(number).depth);
+            // What all of a block have in common; cheaper than to look each one's block up.
             let bits = |hash: &KeyHash| hash.lower() >> HOME_BITS & ((1 << depth) - 1);
-            let mine = bits(first);
-            let same = |hash: &&KeyHash| bits(hash) == mine;
+            let same = |hash: &&KeyHash| bits(hash) == bits(first);
             let (run, rest) = hashes.split_at(hashes.iter().take_while(same).count());
             let run = run.iter().zip(entries.by_ref());
             match block.filter(|&number| self.has_room_for(number, run.len())) {

@@ -7,12 +7,12 @@
 use std::sync::PoisonError;
 
 use super::{
-    slabs::Slabs,
+    slabs::{SlabVec, Slabs},
     sync::{Arc, Mutex, MutexGuard, UnsafeCell},
 };
 
 /// The entries of a block.
-pub(crate) type Entries<K, V> = allocator_api2::vec::Vec<(K, V), Slabs>;
+pub(crate) type Entries<K, V> = SlabVec<(K, V)>;
 
 /// Entries that are read by anybody, or written by one: which of both, the users of this know.
 #[derive(Debug)]
@@ -160,7 +160,7 @@ impl<K, V> Drop for Recycle<K, V> {
 ///
 /// The compiler makes the few wide moves of it that there can be for entries like numbers; `extend_from_slice`
 /// counts each entry, which took twice as long.
-fn clone_onto<T: Clone>(entries: &[T], copy: &mut allocator_api2::vec::Vec<T, Slabs>) {
+fn clone_onto<T: Clone>(entries: &[T], copy: &mut SlabVec<T>) {
     copy.reserve(entries.len());
     let room = copy.spare_capacity_mut();
     assert!(entries.len() <= room.len(), "reserved above");

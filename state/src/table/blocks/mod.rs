@@ -49,6 +49,7 @@ pub(crate) use buffer::Entries;
 use buffer::{Buffer, Recycle};
 use frozen::Side;
 pub(crate) use frozen::{BlockId, ByGroup, Frozen};
+use slabs::SlabVec;
 pub(crate) use slabs::Slabs;
 use slot::State;
 use sync::{Arc, AtomicPtr, AtomicU64, fence};
@@ -86,8 +87,6 @@ struct Block<K, V, X> {
 
 // SAFETY: the pointers are to entries of a buffer in `cells`, which may be sent.
 unsafe impl<K: Send + Sync, V: Send + Sync, X: Send> Send for Block<K, V, X> {}
-
-type SlabVec<T> = allocator_api2::vec::Vec<T, Slabs>;
 
 type Cells<K, V> = Box<[Cell<K, V>]>;
 

@@ -20,6 +20,9 @@ use allocator_api2::alloc::{AllocError, Allocator, Global};
 #[derive(Clone)]
 pub(crate) struct Slabs(Arc<Mutex<Pool>>);
 
+/// A `Vec` that lies there.
+pub(crate) type SlabVec<T> = allocator_api2::vec::Vec<T, Slabs>;
+
 /// Sizes are rounded up to multiples of this, and each multiple has its own free pieces.
 const STEP: usize = 256;
 const LARGEST: usize = 32 << 10;
