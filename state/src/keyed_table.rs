@@ -136,7 +136,10 @@ impl<K: Key, S: Data, N: Key> KeyedTable<K, S, N> {
         let hash = keyed.address_hash();
         match &mut self.road {
             Road::Memory(table) => {
-                let spot = spot(&self.place, table, hash, keyed)?;
+                if let Some(spot) = table.recall(hash, keyed) {
+                    return Ok(Some(table.value(spot)));
+                }
+                let spot = search(&self.place, table, hash, keyed)?;
                 Ok(spot.map(|spot| table.value(spot)))
             }
             Road::Encoded(cache) => cache.get(self.place.locate(keyed)?, hash, keyed),
@@ -148,7 +151,10 @@ impl<K: Key, S: Data, N: Key> KeyedTable<K, S, N> {
         let hash = keyed.address_hash();
         match &mut self.road {
             Road::Memory(table) => {
-                let spot = spot(&self.place, table, hash, keyed)?;
+                if let Some(spot) = table.recall(hash, keyed) {
+                    return Ok(Some(table.value_mut(spot)));
+                }
+                let spot = search(&self.place, table, hash, keyed)?;
                 Ok(spot.map(|spot| table.value_mut(spot)))
             }
             Road::Encoded(cache) => cache.get_mut(self.place.locate(keyed)?, hash, keyed),
@@ -164,11 +170,10 @@ impl<K: Key, S: Data, N: Key> KeyedTable<K, S, N> {
         let hash = keyed.address_hash();
         match &mut self.road {
             Road::Memory(table) => {
-                let spot = match spot(&self.place, table, hash, keyed)? {
-                    Some(spot) => spot,
-                    None => insert(&self.place, table, hash, keyed, default())?,
-                };
-                Ok(table.value_mut(spot))
+                if let Some(spot) = table.recall(hash, keyed) {
+                    return Ok(table.value_mut(spot));
+                }
+                search_or_insert(&self.place, table, hash, keyed, default)
             }
             Road::Encoded(cache) => {
                 cache.or_insert_with(self.place.locate(keyed)?, hash, keyed, default)
@@ -185,7 +190,10 @@ impl<K: Key, S: Data, N: Key> KeyedTable<K, S, N> {
         let hash = keyed.address_hash();
         match &mut self.road {
             Road::Memory(table) => {
-                if let Some(spot) = spot(&self.place, table, hash, keyed)? {
+                if let Some(spot) = table.recall(hash, keyed) {
+                    return Ok(table.lend(spot, hash, f));
+                }
+                if let Some(spot) = search(&self.place, table, hash, keyed)? {
                     return Ok(table.lend(spot, hash, f));
                 }
                 let mut stored = None;
@@ -273,18 +281,30 @@ impl<K: Key, S: Data, N: Key> KeyedTable<K, S, N> {
     }
 }
 
-/// Where an entry is. That the key's group is owned, the prefetch has found out, for those it came across.
-#[inline]
-fn spot<K: Key, S: Data, N: Key>(
+/// Where an entry is of which the prefetch did not leave a hint. Out of the way of those that have one.
+#[inline(never)]
+fn search<K: Key, S: Data, N: Key>(
     place: &Place,
     table: &Table<Address<K, N>, S>,
     hash: KeyHash,
     keyed: &Keyed<'_, K, N>,
 ) -> Result<Option<Spot>> {
-    match table.recall(hash, keyed) {
-        Some(spot) => Ok(Some(spot)),
-        None => Ok(table.search(place.locate(keyed)?, hash, keyed)),
-    }
+    Ok(table.search(place.locate(keyed)?, hash, keyed))
+}
+
+#[inline(never)]
+fn search_or_insert<'a, K: Key, S: Data, N: Key>(
+    place: &Place,
+    table: &'a mut Table<Address<K, N>, S>,
+    hash: KeyHash,
+    keyed: &Keyed<'_, K, N>,
+    default: impl FnOnce() -> S,
+) -> Result<&'a mut S> {
+    let spot = match search(place, table, hash, keyed)? {
+        Some(spot) => spot,
+        None => insert(place, table, hash, keyed, default())?,
+    };
+    Ok(table.value_mut(spot))
 }
 
 #[cold]

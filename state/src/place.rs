@@ -69,12 +69,11 @@ impl Place {
         usize::from(group.get() - self.scope.groups.start())
     }
 
-    /// The number of a hash's group among the owned ones, or `None` if it is not owned.
+    /// The number of a hash's group among the owned ones; [`count`](Self::count) or more if it is not owned.
     #[inline]
-    pub(crate) fn number(&self, grouping: Grouping, hash: KeyHash) -> Option<usize> {
-        let group = self.group(grouping, hash);
-        let owned = self.scope.groups.contains(group);
-        owned.then(|| self.number_of(group))
+    pub(crate) fn number(&self, grouping: Grouping, hash: KeyHash) -> usize {
+        let group = self.group(grouping, hash).get();
+        usize::from(group.wrapping_sub(self.scope.groups.start()))
     }
 
     #[inline]
@@ -85,8 +84,12 @@ impl Place {
     /// The number of a key's group among the owned ones, from zero.
     #[inline]
     pub(crate) fn locate<K: Key, N>(&self, keyed: &Keyed<'_, K, N>) -> Result<usize> {
-        self.number(K::GROUPING, keyed.hash())
-            .ok_or_else(|| self.wrong_group(keyed))
+        let number = self.number(K::GROUPING, keyed.hash());
+        if number < self.count() {
+            Ok(number)
+        } else {
+            Err(self.wrong_group(keyed))
+        }
     }
 
     #[cold]

@@ -239,7 +239,8 @@ impl<A: Key, S: Data> Cache<A, S> {
             hashes.extend(keys.iter().map(|(hash, _)| *hash));
             self.prefetch(&hashes);
             for &(hash, key) in keys {
-                let Some(number) = self.place.number(A::GROUPING, hash) else {
+                let number = self.place.number(A::GROUPING, hash);
+                if number >= self.place.count() {
                     continue; // which is an error when it is accessed
                 };
                 match self.table.find(number, hash, key) {

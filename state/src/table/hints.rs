@@ -9,6 +9,8 @@ use std::cell::Cell;
 
 use cutwater_keygroups::KeyHash;
 
+use super::Spot;
+
 /// A place that was right when the batch was prefetched.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Hint {
@@ -28,47 +30,58 @@ const SKIPPED_MAX: usize = 8;
 #[derive(Debug, Default)]
 pub(crate) struct Hints {
     hints: Vec<Hint>,
-    /// The last one taken: a record may access its key's state several times.
-    at: Cell<usize>,
+    /// The one after the last that was taken.
+    next: Cell<usize>,
 }
 
 impl Hints {
     pub(crate) fn clear(&mut self) {
         self.hints.clear();
-        self.at.set(0);
+        self.next.set(0);
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.hints.len()
-    }
-
-    /// Adds the block where `hash` belongs; where in it is to be found out.
     #[inline]
-    pub(crate) fn push(&mut self, hash: KeyHash, block: usize) {
-        if let Ok(block) = u32::try_from(block) {
-            let at = NOWHERE;
-            self.hints.push(Hint { hash, block, at });
-        }
-    }
-
-    /// Those from number `start` on.
-    pub(crate) fn since(&mut self, start: usize) -> &mut [Hint] {
+    pub(crate) fn add(&mut self, hints: impl Iterator<Item = Hint>) -> &mut [Hint] {
+        let start = self.hints.len();
+        self.hints.extend(hints);
         &mut self.hints[start..]
     }
 
-    /// The hint for an access to `hash`: the next one, nearly always, or else the last one taken, or one a
-    /// few records on.
+    /// Where an access to `hash` is told to look: by the next hint, nearly always.
     #[inline]
-    pub(crate) fn next_for(&self, hash: KeyHash) -> Option<Hint> {
-        let at = self.at.get();
-        let ahead = self.hints.get(at..)?;
-        let is_mine = |hint: &Hint| hint.hash == hash;
-        let skip = match ahead.get(1) {
-            Some(next) if is_mine(next) => 1,
-            _ => ahead.iter().take(SKIPPED_MAX + 2).position(is_mine)?,
-        };
-        self.at.set(at + skip);
-        Some(ahead[skip])
+    pub(crate) fn next_for(&self, hash: KeyHash) -> Option<Spot> {
+        let next = self.next.get();
+        match self.hints.get(next) {
+            Some(hint) if hint.hash == hash => {
+                self.next.set(next + 1);
+                hint.spot()
+            }
+            _ => self.near(hash),
+        }
+    }
+
+    /// By the last hint taken, as a record may access its key's state several times, or by one a few records on.
+    #[inline(never)]
+    fn near(&self, hash: KeyHash) -> Option<Spot> {
+        let last = self.next.get().saturating_sub(1);
+        let mut ahead = self.hints.get(last..)?.iter().take(SKIPPED_MAX + 2);
+        let at = last + ahead.position(|hint| hint.hash == hash)?;
+        self.next.set(at + 1);
+        self.hints[at].spot()
+    }
+}
+
+impl Hint {
+    /// The block where `hash` belongs; where in it is to be found out.
+    #[inline]
+    pub(crate) fn new(hash: KeyHash, block: u32) -> Self {
+        let at = NOWHERE;
+        Self { hash, block, at }
+    }
+
+    #[inline]
+    fn spot(self) -> Option<Spot> {
+        (self.at != NOWHERE).then_some((self.block as usize, self.at as usize))
     }
 }
 
@@ -76,19 +89,17 @@ impl Hints {
 mod tests {
     use cutwater_keygroups::{Key, KeyHash};
 
-    use super::{super::Table, Hints, SKIPPED_MAX};
+    use super::{super::Table, Hint, Hints, SKIPPED_MAX};
 
     /// Takes the hints for these hashes, of a batch in which the n-th record has the n-th of `hashes`, and block n.
     fn taken(hashes: &[u64], accesses: &[u64]) -> Vec<Option<usize>> {
         let mut hints = Hints::default();
-        for (block, hash) in hashes.iter().enumerate() {
-            hints.push(KeyHash(*hash), block);
-        }
-        let next = |hash: &u64| {
-            hints
-                .next_for(KeyHash(*hash))
-                .map(|hint| hint.block as usize)
+        let hint = |(hash, block)| Hint {
+            at: 0,
+            ..Hint::new(KeyHash(hash), block)
         };
+        hints.add(hashes.iter().copied().zip(0..).map(hint));
+        let next = |hash: &u64| hints.next_for(KeyHash(*hash)).map(|(block, _)| block);
         accesses.iter().map(next).collect()
     }
 
@@ -100,9 +111,8 @@ mod tests {
 
     #[test]
     fn a_key_that_comes_twice_holds_nobody_up() {
-        // Both hints for it are as good.
-        assert_eq!(taken(&[7, 7, 8, 9], &[7, 7, 8, 9]), [1, 1, 2, 3].map(Some));
-        assert_eq!(taken(&[7, 7, 8], &[7, 8]), [1, 2].map(Some));
+        assert_eq!(taken(&[7, 7, 8, 9], &[7, 7, 8, 9]), [0, 1, 2, 3].map(Some));
+        assert_eq!(taken(&[7, 7, 8], &[7, 8]), [0, 2].map(Some));
     }
 
     #[test]
@@ -121,7 +131,7 @@ mod tests {
             table.insert(0, key.key_hash(), (key, key));
         };
         (0..5).for_each(|key| insert(&mut table, key));
-        table.prefetch(&[4_u64.key_hash()], |_| Some(0));
+        table.prefetch(&[4_u64.key_hash()], |_| 0);
         let find = |table: &Table<u64, u64>| table.find(0, 4_u64.key_hash(), &4);
         let spot = find(&table).unwrap();
         table.lend(spot, 4_u64.key_hash(), |slot| *slot = None);

@@ -22,8 +22,8 @@ impl<K: Key, V: Clone> Table<K, V> {
             .map(|_| {
                 let number = self.add_block(group, depth);
                 let room = each.clamp(1, Self::FULL);
-                self.blocks.modify(number as usize, |entries, bucket| {
-                    Self::reserve(entries, bucket, room);
+                self.blocks.modify(number as usize, |entries, header| {
+                    Self::reserve(entries, header, room);
                 });
                 number
             })
@@ -36,7 +36,7 @@ impl<K: Key, V: Clone> Table<K, V> {
         let mut hashes = hashes;
         while let [first, ..] = hashes {
             let block = self.block_of(group, *first);
-            let depth = block.map_or(0, |number| self.blocks.extra(number).depth);
+            let depth = block.map_or(0, |number| self.header(number).depth);
             // What all of a block have in common; cheaper than to look each one's block up.
             let bits = |hash: &KeyHash| hash.lower() >> HOME_BITS & ((1 << depth) - 1);
             let same = |hash: &&KeyHash| bits(hash) == bits(first);
@@ -51,8 +51,8 @@ impl<K: Key, V: Clone> Table<K, V> {
     }
 
     fn has_room_for(&self, number: usize, count: usize) -> bool {
-        let is_whole = self.blocks.extra(number).next.is_none();
-        is_whole && self.blocks.entries(number).len() + count <= Self::FULL
+        let is_whole = self.header(number).next.is_none();
+        is_whole && self.entries(number).len() + count <= Self::FULL
     }
 
     fn load_one(&mut self, group: usize, hash: KeyHash, (key, value): (K, V)) {
@@ -67,12 +67,12 @@ impl<K: Key, V: Clone> Table<K, V> {
         number: usize,
         run: impl ExactSizeIterator<Item = (&'a KeyHash, (K, V))>,
     ) {
-        self.blocks.modify(number, |entries, bucket| {
-            Self::reserve(entries, bucket, entries.len() + run.len());
+        self.blocks.modify(number, |entries, header| {
+            Self::reserve(entries, header, entries.len() + run.len());
             for (hash, (key, value)) in run {
                 let (hash, next) = (hash.lower(), entries.len());
                 let is = |at: usize| entries.get(at).is_some_and(|(found, _)| *found == key);
-                match bucket.index.find_or_insert(hash, next, is) {
+                match header.index.find_or_insert(hash, next, is) {
                     Some(at) => entries[at].1 = value,
                     None => entries.push((key, value)),
                 }

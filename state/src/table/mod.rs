@@ -47,14 +47,14 @@ pub(crate) struct Table<K, V> {
     /// For each group a directory: for each value of the lowest directory bits, the number of the block.
     /// Empty as long as the group is.
     groups: Box<[Vec<u32>]>,
-    blocks: Blocks<K, V, Bucket>,
+    blocks: Blocks<K, V, Header>,
     /// Where the keys of the current batch were when it was prefetched.
     hints: Hints,
 }
 
 /// What the table knows of a block.
 #[derive(Debug)]
-struct Bucket {
+struct Header {
     index: Index,
     /// How many directory bits all its entries have in common.
     depth: u32,
@@ -109,7 +109,7 @@ impl<K: Key, V: Clone> Table<K, V> {
     /// The value at a spot.
     #[inline]
     pub(crate) fn value(&self, (number, at): Spot) -> &V {
-        &self.blocks.entries(number)[at].1
+        &self.entries(number)[at].1
     }
 
     /// The value at a spot, to change in place.
@@ -126,7 +126,7 @@ impl<K: Key, V: Clone> Table<K, V> {
         hash: KeyHash,
         f: impl FnOnce(&mut Option<V>) -> R,
     ) -> R {
-        self.blocks.lend(number, at, f, |entries, bucket| {
+        self.blocks.lend(number, at, f, |entries, header| {
             // The last entry stands at `at` now, or `at` was the last one. (None at all is there
             // for a position if hashes were not those of the keys.)
             let last = entries.len();
@@ -134,9 +134,9 @@ impl<K: Key, V: Clone> Table<K, V> {
                 let position = if position == last { at } else { position };
                 entries.get(position).map_or(hash.lower(), lower)
             };
-            bucket.index.remove(hash.lower(), at, hash_of);
+            header.index.remove(hash.lower(), at, hash_of);
             if at < last {
-                bucket.index.moved(lower(&entries[at]), last, at);
+                header.index.moved(lower(&entries[at]), last, at);
             }
         })
     }
@@ -151,9 +151,8 @@ impl<K: Key, V: Clone> Table<K, V> {
     /// Where the last prefetch saw `key`, if it is still there. Keys of groups that are not owned were not looked for.
     #[inline]
     pub(crate) fn recall(&self, hash: KeyHash, key: impl Lookup<K>) -> Option<Spot> {
-        let Hint { block, at, .. } = self.hints.next_for(hash)?;
-        let (number, at) = (block as usize, at as usize);
-        let (found, _) = self.blocks.entries(number).get(at)?;
+        let (number, at) = self.hints.next_for(hash)?;
+        let (found, _) = self.entries(number).get(at)?;
         key.is(found).then_some((number, at))
     }
 
@@ -161,64 +160,60 @@ impl<K: Key, V: Clone> Table<K, V> {
     pub(crate) fn search(&self, group: usize, hash: KeyHash, key: impl Lookup<K>) -> Option<Spot> {
         let mut number = self.block_of(group, hash)?;
         loop {
-            let (bucket, entries) = (self.blocks.extra(number), self.blocks.entries(number));
+            let block = self.blocks.block(number);
+            let (header, entries) = (block.extra(), block.entries());
             let is = |at: usize| entries.get(at).is_some_and(|(found, _)| key.is(found));
-            if let Some(at) = bucket.index.find(hash.lower(), is) {
+            if let Some(at) = header.index.find(hash.lower(), is) {
                 return Some((number, at));
             }
-            number = bucket.next? as usize;
+            number = header.next? as usize;
         }
     }
 
     /// The first block for `hash`; `None` only if the group never had an entry.
     #[inline]
     fn block_of(&self, group: usize, hash: KeyHash) -> Option<usize> {
-        self.slot_of(group, hash).map(|&number| number as usize)
-    }
-
-    /// Where the directory has its number.
-    #[inline]
-    fn slot_of(&self, group: usize, hash: KeyHash) -> Option<&u32> {
-        let directory = &self.groups[group];
-        // An empty directory wraps to a mask of all ones, which finds nothing.
-        let mask = directory.len().wrapping_sub(1);
-        directory.get((hash.lower() >> HOME_BITS) as usize & mask)
+        slot_of(&self.groups, group, hash).map(|&number| number as usize)
     }
 
     /// Brings what accesses to these hashes would read into the cache, and remembers where each was,
-    /// for accesses in the same order. `group_of` tells the group, or `None` if it is not owned.
+    /// for accesses in the same order. `group_of` tells the group, which may be none of ours.
     ///
     /// In passes over a few hashes at a time, each of which asks for what the next one reads: the directory if it is
     /// large, the block's head, its index, the entry. So dozens of cache misses are under way at once.
-    pub(crate) fn prefetch(
-        &mut self,
-        hashes: &[KeyHash],
-        group_of: impl Fn(KeyHash) -> Option<usize>,
-    ) {
-        self.hints.clear();
+    pub(crate) fn prefetch(&mut self, hashes: &[KeyHash], group_of: impl Fn(KeyHash) -> usize) {
+        let Self {
+            groups,
+            blocks,
+            hints,
+        } = self;
+        let slot = |hash: KeyHash| slot_of(groups, group_of(hash), hash);
+        let is_far = blocks.len() > BLOCKS_NEAR;
+        hints.clear();
         for hashes in hashes.chunks(TOGETHER) {
-            if self.blocks.len() > BLOCKS_NEAR {
-                let slot = |&hash| self.slot_of(group_of(hash)?, hash);
-                let slots = hashes.iter().filter_map(slot);
+            if is_far {
+                let slots = hashes.iter().filter_map(|&hash| slot(hash));
                 slots.for_each(|slot| blocks::fetch(slot));
             }
-            let start = self.hints.len();
-            for &hash in hashes {
-                if let Some(number) = group_of(hash).and_then(|group| self.block_of(group, hash)) {
-                    self.blocks.prefetch(number);
-                    self.hints.push(hash, number);
+            let mut found = [None; TOGETHER];
+            let hints = hints.add(hashes.iter().zip(&mut found).map(|(&hash, found)| {
+                let number = slot(hash).copied();
+                *found = number.map(|number| blocks.block(number as usize));
+                if let Some(block) = found {
+                    blocks::fetch(*block);
+                }
+                Hint::new(hash, number.unwrap_or_default())
+            }));
+            for (hint, found) in hints.iter().zip(&found) {
+                if let Some(block) = found {
+                    blocks::fetch(block.extra().index.home(hint.hash.lower()));
                 }
             }
-            let hints = self.hints.since(start);
-            for hint in &*hints {
-                let index = &self.blocks.extra(hint.block as usize).index;
-                blocks::fetch(index.home(hint.hash.lower()));
-            }
-            for hint in hints {
-                let number = hint.block as usize;
-                let index = &self.blocks.extra(number).index;
-                if let Some(at) = index.find(hint.hash.lower(), |_| true) {
-                    self.blocks.prefetch_entry(number, at);
+            for (hint, found) in hints.iter_mut().zip(&found) {
+                if let Some(block) = found
+                    && let Some(at) = block.extra().index.find(hint.hash.lower(), |_| true)
+                {
+                    block.fetch_entry(at);
                     hint.at = u32::try_from(at).expect("positions have 8 bits");
                 }
             }
@@ -235,17 +230,17 @@ impl<K: Key, V: Clone> Table<K, V> {
     pub(crate) fn iter_group(&self, group: usize) -> impl Iterator<Item = (&K, &V)> {
         let directory = &self.groups[group];
         let firsts = directory.iter().enumerate().filter(|&(at, &number)| {
-            at >> self.blocks.extra(number as usize).depth == 0 // not once more with a higher bit set
+            at >> self.header(number as usize).depth == 0 // not once more with a higher bit set
         });
         firsts
             .flat_map(|(_, &number)| self.chain(number as usize))
-            .flat_map(|number| self.blocks.entries(number))
+            .flat_map(|number| self.entries(number))
             .map(|(key, value)| (key, value))
     }
 
     /// The entries of a block, of which there are so many as [`blocks`](Self::blocks) says.
     pub(crate) fn block(&self, number: usize) -> Option<&[(K, V)]> {
-        (number < self.blocks.len()).then(|| self.blocks.entries(number))
+        (number < self.blocks.len()).then(|| self.entries(number))
     }
 
     /// A view of all entries as of now, by group, which later writes do not change; or only of the blocks
@@ -261,18 +256,23 @@ impl<K: Key, V: Clone> Table<K, V> {
 
     /// Removes the entries of a block whose values `keep` refuses; returns how many those were.
     pub(crate) fn retain_in(&mut self, number: usize, keep: impl FnMut(&V) -> bool) -> usize {
-        let values = self.blocks.entries(number).iter().map(|(_, value)| value);
+        let values = self
+            .blocks
+            .block(number)
+            .entries()
+            .iter()
+            .map(|(_, value)| value);
         let kept: Vec<bool> = values.map(keep).collect();
         let before = kept.len();
         if kept.iter().all(|&kept| kept) {
             return 0; // not even copied aside for a snapshot
         }
-        self.blocks.modify(number, |entries, bucket| {
+        self.blocks.modify(number, |entries, header| {
             let mut kept = kept.into_iter();
             entries.retain(|_| kept.next().expect("one for each entry"));
-            bucket.index = Index::with_room_for(entries.len().max(1), entries.allocator());
+            header.index = Index::with_room_for(entries.len().max(1), entries.allocator());
             for (at, entry) in entries.iter().enumerate() {
-                bucket.index.insert(lower(entry), at);
+                header.index.insert(lower(entry), at);
             }
             before - entries.len()
         })
@@ -296,33 +296,43 @@ impl<K: Key, V: Clone> Table<K, V> {
         }
     }
 
+    #[inline]
+    fn header(&self, number: usize) -> &Header {
+        self.blocks.block(number).extra()
+    }
+
+    #[inline]
+    fn entries(&self, number: usize) -> &[(K, V)] {
+        self.blocks.block(number).entries()
+    }
+
     /// The block `first` and those which continue it.
     fn chain(&self, first: usize) -> impl Iterator<Item = usize> {
-        let next = |&number: &usize| self.blocks.extra(number).next.map(|next| next as usize);
+        let next = |&number: &usize| self.header(number).next.map(|next| next as usize);
         iter::successors(Some(first), next)
     }
 
     fn with_room(&self, first: usize) -> Option<usize> {
         self.chain(first)
-            .find(|&number| self.blocks.entries(number).len() < Self::FULL)
+            .find(|&number| self.entries(number).len() < Self::FULL)
     }
 
     fn add_block(&mut self, group: usize, depth: u32) -> u32 {
         let group = u16::try_from(group).expect("groups are numbered in 16 bits");
-        let bucket = Bucket {
+        let header = Header {
             index: Index::with_room_for(1, self.blocks.slabs()),
             depth,
             next: None,
         };
-        u32::try_from(self.blocks.push(group, bucket)).expect("fewer blocks than 2^32")
+        u32::try_from(self.blocks.push(group, header)).expect("fewer blocks than 2^32")
     }
 
     /// Adds an entry to a block that is not full; returns its position.
     fn append(&mut self, number: usize, hash: u32, entry: (K, V)) -> usize {
-        self.blocks.modify(number, |entries, bucket| {
+        self.blocks.modify(number, |entries, header| {
             let at = entries.len();
-            Self::reserve(entries, bucket, at + 1);
-            bucket.index.insert(hash, at);
+            Self::reserve(entries, header, at + 1);
+            header.index.insert(hash, at);
             entries.push(entry);
             at
         })
@@ -330,16 +340,16 @@ impl<K: Key, V: Clone> Table<K, V> {
 
     /// Makes room in a block for so many entries altogether.
     #[inline]
-    fn reserve(entries: &mut Entries<K, V>, bucket: &mut Bucket, count: usize) {
+    fn reserve(entries: &mut Entries<K, V>, header: &mut Header, count: usize) {
         if count > entries.capacity() {
             entries.reserve_exact(Self::capacity_for(count) - entries.len());
         }
-        if !bucket.index.has_room_for(count) {
+        if !header.index.has_room_for(count) {
             let mut index = Index::with_room_for(count, entries.allocator());
             for (at, entry) in entries.iter().enumerate() {
                 index.insert(lower(entry), at);
             }
-            bucket.index = index;
+            header.index = index;
         }
     }
 
@@ -356,10 +366,10 @@ impl<K: Key, V: Clone> Table<K, V> {
     /// Distributes the entries of `first`, and of the blocks that continue it, over it and a new block
     /// by one more bit of their hashes. `false` if there is no bit that would separate them.
     fn split(&mut self, group: usize, first: usize) -> bool {
-        let depth = self.blocks.extra(first).depth;
+        let depth = self.header(first).depth;
         let chain: Vec<usize> = self.chain(first).collect();
         // All hashes before anything moves: a user's `key_hash` may panic.
-        let entries = chain.iter().flat_map(|&n| self.blocks.entries(n));
+        let entries = chain.iter().flat_map(|&n| self.entries(n));
         let hashes: Vec<u32> = entries.map(lower).collect();
         let bits = |hash: u32| hash >> HOME_BITS >> depth;
         let ahead = (1 << BITS_AHEAD.min(DIRECTORY_BITS - depth)) - 1;
@@ -382,19 +392,19 @@ impl<K: Key, V: Clone> Table<K, V> {
         }
         let mut moving = Vec::with_capacity(hashes.len());
         for &number in &chain {
-            self.blocks.modify(number, |entries, bucket| {
+            self.blocks.modify(number, |entries, header| {
                 let slabs = entries.allocator().clone();
-                bucket.index = Index::with_room_for(1, &slabs);
+                header.index = Index::with_room_for(1, &slabs);
                 moving.extend(mem::replace(entries, Entries::new_in(slabs)));
-                bucket.depth = depth + 1;
+                header.depth = depth + 1;
             });
         }
         let second = second as usize;
         let ones = hashes.iter().filter(|&&hash| bits(hash) & 1 == 1).count();
         for (number, count) in [(first, hashes.len() - ones), (second, ones)] {
             let room = count.min(Self::FULL);
-            self.blocks.modify(number, |entries, bucket| {
-                Self::reserve(entries, bucket, room);
+            self.blocks.modify(number, |entries, header| {
+                Self::reserve(entries, header, room);
             });
         }
         for (hash, entry) in hashes.into_iter().zip(moving) {
@@ -409,10 +419,19 @@ impl<K: Key, V: Clone> Table<K, V> {
     /// Adds a block to the end of a chain.
     fn prolong(&mut self, group: usize, first: usize) -> usize {
         let last = self.chain(first).last().expect("at least the first");
-        let added = self.add_block(group, self.blocks.extra(last).depth);
+        let added = self.add_block(group, self.header(last).depth);
         self.blocks.extra_mut(last).next = Some(added);
         added as usize
     }
+}
+
+/// Where the directory of a group has the number of a hash's block; `None` if it has none.
+#[inline]
+fn slot_of(groups: &[Vec<u32>], group: usize, hash: KeyHash) -> Option<&u32> {
+    let directory = groups.get(group)?;
+    // An empty directory wraps to a mask of all ones, which finds nothing.
+    let mask = directory.len().wrapping_sub(1);
+    directory.get((hash.lower() >> HOME_BITS) as usize & mask)
 }
 
 /// The half of the hash that tells the keys of a group apart.

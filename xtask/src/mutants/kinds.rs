@@ -22,6 +22,7 @@ const KEYED_TABLE: &str = "state/src/keyed_table.rs";
 const TABLE: &str = "state/src/table/mod.rs";
 const READ_AHEAD: &str = "state/src/read_ahead.rs";
 const LOAD: &str = "state/src/table/load.rs";
+const INDEX: &str = "state/src/table/index.rs";
 const TIMERS: &str = "state/src/timers.rs";
 const TTL: &str = "state/src/ttl.rs";
 const EXPIRY: &str = "state/src/expiry.rs";
@@ -43,8 +44,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         file: TABLE,
-        from: "at >> self.blocks.extra(number as usize).depth == 0",
-        to: "at >> self.blocks.extra(number as usize).depth < 2",
+        from: "at >> self.header(number as usize).depth == 0",
+        to: "at >> self.header(number as usize).depth < 2",
         test: STATE,
         why: "a namespace is found several times",
     },
@@ -173,6 +174,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
         to: "Some((number, at))",
         test: STATE,
         why: "a hint that is out of date is believed",
+    },
+    Mutant {
+        file: INDEX,
+        from: "gap = if was_full {",
+        to: "gap = if was_full && number > 64 {",
+        test: STATE,
+        why: "after a removal, keys of an index are not found any more",
     },
     Mutant {
         file: READ_AHEAD,

@@ -59,7 +59,10 @@ const CHUNK: usize = if cfg!(loom) { 2 } else { 512 };
 
 /// Numbered blocks of entries, each with an `X` that only the task sees.
 pub(crate) struct Blocks<K, V, X> {
+    /// [`CHUNK`] blocks each, but for the last one.
     chunks: Vec<Chunk<K, V, X>>,
+    /// How many blocks there are in all chunks.
+    len: usize,
     epoch: u64,
     /// Snapshots whose writers may still come for blocks.
     open: Vec<Arc<Side<K, V>>>,
@@ -76,7 +79,7 @@ struct Chunk<K, V, X> {
 
 /// The task's side of a block: in a cache line, which is what each access reads first.
 #[repr(align(64))]
-struct Block<K, V, X> {
+pub(crate) struct Block<K, V, X> {
     /// The epoch in which it was last written to.
     written: u64,
     /// Where the live buffer has its entries, and how many.
@@ -116,6 +119,7 @@ impl<K: Clone, V: Clone, X> Blocks<K, V, X> {
     pub(crate) fn new(capacity: usize) -> Self {
         Self {
             chunks: Vec::new(),
+            len: 0,
             epoch: 0,
             open: Vec::new(),
             recycle: Recycle::new(capacity),
@@ -150,7 +154,8 @@ impl<K: Clone, V: Clone, X> Blocks<K, V, X> {
             len: 0,
             extra,
         });
-        (chunks - 1) * CHUNK + chunk.blocks.len() - 1
+        self.len = (chunks - 1) * CHUNK + chunk.blocks.len();
+        self.len - 1
     }
 
     /// Where the entries are, and what is read along with them should be.
@@ -160,23 +165,32 @@ impl<K: Clone, V: Clone, X> Blocks<K, V, X> {
 
     /// How many blocks there are.
     pub(crate) fn len(&self) -> usize {
-        let full = self.chunks.len().saturating_sub(1) * CHUNK;
-        full + self.chunks.last().map_or(0, |chunk| chunk.blocks.len())
+        self.len
     }
 
     #[inline]
-    pub(crate) fn extra(&self, number: usize) -> &X {
-        &self.block(number).extra
+    pub(crate) fn block(&self, number: usize) -> &Block<K, V, X> {
+        assert!(number < self.len, "blocks are numbered by `push`");
+        // SAFETY: there are `len` blocks: all chunks but the last one have `CHUNK` of them.
+        unsafe {
+            let chunk = self.chunks.get_unchecked(number / CHUNK);
+            chunk.blocks.get_unchecked(number % CHUNK)
+        }
+    }
+
+    #[inline]
+    fn block_mut(&mut self, number: usize) -> &mut Block<K, V, X> {
+        assert!(number < self.len, "blocks are numbered by `push`");
+        // SAFETY: as for `block`.
+        unsafe {
+            let chunk = self.chunks.get_unchecked_mut(number / CHUNK);
+            chunk.blocks.get_unchecked_mut(number % CHUNK)
+        }
     }
 
     #[inline]
     pub(crate) fn extra_mut(&mut self, number: usize) -> &mut X {
-        &mut self.chunks[number / CHUNK].blocks[number % CHUNK].extra
-    }
-
-    #[inline]
-    pub(crate) fn entries(&self, number: usize) -> &[(K, V)] {
-        self.block(number).entries()
+        &mut self.block_mut(number).extra
     }
 
     /// The entries of all blocks.
@@ -189,7 +203,7 @@ impl<K: Clone, V: Clone, X> Blocks<K, V, X> {
     #[inline]
     pub(crate) fn value_mut(&mut self, number: usize, at: usize) -> &mut V {
         self.settle(number);
-        let block = &mut self.chunks[number / CHUNK].blocks[number % CHUNK];
+        let block = self.block_mut(number);
         assert!(at < block.len, "an entry was found there");
         // SAFETY: `at` is one of the entries, of a buffer that only the task reads and writes (2).
         unsafe { &mut (*block.entries.as_ptr().add(at)).1 }
@@ -284,23 +298,6 @@ impl<K: Clone, V: Clone, X> Blocks<K, V, X> {
         Frozen::new(side, self.recycle.another(), pressed, through)
     }
 
-    /// Brings what `extra` and `entries` look at into the cache.
-    #[inline]
-    pub(crate) fn prefetch(&self, number: usize) {
-        fetch(self.block(number));
-    }
-
-    /// Brings the front of the entry at `at` into the cache.
-    #[inline]
-    pub(crate) fn prefetch_entry(&self, number: usize, at: usize) {
-        fetch(self.block(number).entries.as_ptr().wrapping_add(at));
-    }
-
-    #[inline]
-    fn block(&self, number: usize) -> &Block<K, V, X> {
-        &self.chunks[number / CHUNK].blocks[number % CHUNK]
-    }
-
     /// Before each write to a block: makes sure that no snapshot needs it as it is.
     #[inline]
     fn settle(&mut self, number: usize) {
@@ -367,7 +364,18 @@ impl<K: Clone, V: Clone, X> Blocks<K, V, X> {
 
 impl<K, V, X> Block<K, V, X> {
     #[inline]
-    fn entries(&self) -> &[(K, V)] {
+    pub(crate) fn extra(&self) -> &X {
+        &self.extra
+    }
+
+    /// Brings the front of the entry at `at` into the cache.
+    #[inline]
+    pub(crate) fn fetch_entry(&self, at: usize) {
+        fetch(self.entries.as_ptr().wrapping_add(at));
+    }
+
+    #[inline]
+    pub(crate) fn entries(&self) -> &[(K, V)] {
         // SAFETY: they are those of the live buffer, which its cell owns (1), and which is written to
         // through `&mut Blocks` only (2).
         unsafe { slice::from_raw_parts(self.entries.as_ptr(), self.len) }
