@@ -22,7 +22,7 @@ const CHECKPOINTS: u32 = 4;
 const INTERVAL: Duration = Duration::from_millis(100);
 
 fn main() {
-    let job = Running::start(KEYS, u64::MAX, None);
+    let job = Running::start(KEYS, u64::MAX, None, support::fold);
     job.progress.once(KEYS);
     window(&job, true); // which leaves buffers for copies
     let mut off = window(&job, false);

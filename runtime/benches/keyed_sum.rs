@@ -38,7 +38,13 @@ struct Used {
 }
 
 fn run(keys: u64, interval: Option<Duration>) -> Used {
-    let job = Running::start(keys, u64::MAX, interval);
+    measure(
+        &Running::start(keys, u64::MAX, interval, support::fold),
+        keys,
+    )
+}
+
+fn measure(job: &Running, keys: u64) -> Used {
     let from = job.progress.once(keys);
     let to = job.progress.once(from.records + RECORDS);
     let share = RECORDS as f64 / (to.records - from.records) as f64;
@@ -73,6 +79,13 @@ fn keyed_sum(c: &mut Criterion) {
         bench("processing thread, checkpoint every 1 s", &|| {
             run(keys, second).thread
         });
+        bench(
+            "processing thread, own function, checkpoint every 1 s",
+            &|| {
+                let job = Running::start(keys, u64::MAX, second, support::process);
+                measure(&job, keys).thread
+            },
+        );
     }
     group.finish();
 }

@@ -1,11 +1,18 @@
 //! The keyed operator that most jobs begin with: one value per key, updated by each record.
 
-use std::{marker::PhantomData, sync::Arc};
+use std::{cell::RefCell, rc::Rc, sync::Arc};
 
 use cutwater_keygroups::Key;
 use cutwater_state::{Data, Handle, ValueState};
 
-use crate::{BoxError, KeyedContext, KeyedProcess, KeyedStream, Record, Stream};
+use crate::{
+    KeyedStream, Record, Stream,
+    exchange::Keyed,
+    function,
+    keyed::KeyedOperator,
+    plain::{Input, failed},
+    stage::{AnyStage, TaskResult},
+};
 
 impl<K: Key, T: Record> KeyedStream<K, T> {
     /// Folds the records of each key into one value and emits what `fold` returns for each record.
@@ -22,41 +29,47 @@ impl<K: Key, T: Record> KeyedStream<K, T> {
         U: Record,
     {
         let fold = Arc::new(fold);
-        self.process(uid, move |open| {
-            Ok(Fold {
-                value: open.keyed.value("value")?,
-                fold: Arc::clone(&fold),
-                types: PhantomData,
-            })
+        self.operator(uid, "fold", move |uid, context, downstream| {
+            let operator = KeyedOperator::open(
+                uid,
+                context,
+                downstream.typed(),
+                |open| {
+                    Ok(Fold {
+                        value: open.keyed.value("value")?,
+                        fold: Arc::clone(&fold),
+                    })
+                },
+                |_, time, _, _| Err(function::unexpected_timer(time)),
+            )?;
+            let operator = Rc::new(RefCell::new(operator));
+            Ok(vec![AnyStage::new::<Keyed<K, T>>(Input::new(
+                &operator, run,
+            ))])
         })
     }
 }
 
-struct Fold<K, T, V: Data, U, F> {
+struct Fold<K, V: Data, F> {
     value: Handle<ValueState<K, V>>,
     fold: Arc<F>,
-    types: PhantomData<fn(T) -> U>,
 }
 
-impl<K, T, V, U, F> KeyedProcess<K> for Fold<K, T, V, U, F>
-where
-    K: Key,
-    T: 'static,
-    V: Data + Default,
-    U: 'static,
-    F: Fn(&mut V, T) -> U + 'static,
-{
-    type In = T;
-    type Out = U;
-
-    fn process(
-        &mut self,
-        record: T,
-        context: &mut KeyedContext<'_, K>,
-        out: &mut Vec<U>,
-    ) -> Result<(), BoxError> {
-        let value = context.keyed[self.value].or_insert_with(context.key, V::default)?;
-        out.push((self.fold)(value, record));
+/// Finds the state once for several records, which is a good part of the work for each.
+fn run<K: Key, T, V: Data + Default, U>(
+    operator: &mut KeyedOperator<K, Fold<K, V, impl Fn(&mut V, T) -> U>, U>,
+    batch: &mut Vec<Keyed<K, T>>,
+) -> TaskResult {
+    operator.run_ahead(batch, |operator, states, _, records| {
+        let Fold { value, fold } = &operator.function;
+        let values = &mut states[*value];
+        for Keyed { hash, key, record } in records {
+            let keyed = cutwater_state::Keyed::with_hash(&key, hash);
+            let value = values.or_insert_with(keyed, V::default);
+            let value =
+                value.map_err(|error| failed(&operator.uid, operator.subtask, error.into()))?;
+            operator.out.push(fold(value, record));
+        }
         Ok(())
-    }
+    })
 }

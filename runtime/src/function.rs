@@ -157,7 +157,7 @@ pub trait KeyedBroadcastProcess<K: Key>: 'static {
     }
 }
 
-fn unexpected_timer(time: Timestamp) -> BoxError {
+pub(crate) fn unexpected_timer(time: Timestamp) -> BoxError {
     format!("the operator set a timer for {time} and has no `on_timer`; implement it").into()
 }
 

@@ -1,7 +1,7 @@
 //! Operators with keys at work: a batch's states are prefetched, then its records processed one by
 //! one, each with its key as the current one. Timers that are due come between two batches.
 
-use std::{cell::RefCell, rc::Rc};
+use std::{cell::RefCell, iter::Take, rc::Rc, vec::Drain};
 
 use cutwater_keygroups::{Key, KeyHash};
 use cutwater_state::{Handle, KeyedStates, SnapshotTask, Timer, Timers, Timestamp};
@@ -21,7 +21,7 @@ use crate::{
 /// to overlap, and few enough to be in the nearest cache when it is their turn.
 const AHEAD: usize = 32;
 
-struct KeyedOperator<K: Key, P, Out> {
+pub(crate) struct KeyedOperator<K: Key, P, Out> {
     operator: Operator<P, Out>,
     keyed: KeyedStates<K>,
     hashes: Vec<KeyHash>,
@@ -35,8 +35,11 @@ struct KeyedOperator<K: Key, P, Out> {
 type OnTimer<K, P, Out> =
     fn(&mut P, Timestamp, &mut KeyedContext<'_, K>, &mut Vec<Out>) -> Result<(), BoxError>;
 
+/// Records whose states have been fetched.
+pub(crate) type Ahead<'a, 'b, K, T> = Take<&'a mut Drain<'b, Keyed<K, T>>>;
+
 impl<K: Key, P, Out> KeyedOperator<K, P, Out> {
-    fn open(
+    pub(crate) fn open(
         uid: &str,
         context: &TaskContext,
         downstream: Box<dyn Stage<Out>>,
@@ -116,6 +119,7 @@ impl<K: Key, P, Out> KeyedOperator<K, P, Out> {
         Ok(())
     }
 
+    /// Processes records one by one with `process`.
     fn run<T>(
         &mut self,
         batch: &mut Vec<Keyed<K, T>>,
@@ -125,6 +129,38 @@ impl<K: Key, P, Out> KeyedOperator<K, P, Out> {
             &mut KeyedContext<'_, K>,
             &mut Vec<Out>,
         ) -> Result<(), BoxError>,
+    ) -> TaskResult {
+        self.run_ahead(batch, |operator, keyed, now, records| {
+            for Keyed { hash, key, record } in records {
+                let mut context = KeyedContext {
+                    key: cutwater_state::Keyed::with_hash(&key, hash),
+                    keyed,
+                    operator: &mut operator.states,
+                    now,
+                };
+                process(
+                    &mut operator.function,
+                    record,
+                    &mut context,
+                    &mut operator.out,
+                )
+                .map_err(|error| failed(&operator.uid, operator.subtask, error))?;
+                operator.emit_full()?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Processes records a few at a time with `process`, all of them.
+    pub(crate) fn run_ahead<T>(
+        &mut self,
+        batch: &mut Vec<Keyed<K, T>>,
+        mut process: impl FnMut(
+            &mut Operator<P, Out>,
+            &mut KeyedStates<K>,
+            Timestamp,
+            Ahead<'_, '_, K, T>,
+        ) -> TaskResult,
     ) -> TaskResult {
         let keys = batch
             .iter()
@@ -140,22 +176,9 @@ impl<K: Key, P, Out> KeyedOperator<K, P, Out> {
             self.hashes.clear();
             self.hashes.extend(ahead.map(|record| record.hash));
             self.keyed.prefetch(&self.hashes);
-            for Keyed { hash, key, record } in records.by_ref().take(AHEAD) {
-                let mut context = KeyedContext {
-                    key: cutwater_state::Keyed::with_hash(&key, hash),
-                    keyed: &mut self.keyed,
-                    operator: &mut operator.states,
-                    now,
-                };
-                process(
-                    &mut operator.function,
-                    record,
-                    &mut context,
-                    &mut operator.out,
-                )
-                .map_err(|error| failed(&operator.uid, operator.subtask, error))?;
-                operator.emit_full()?;
-            }
+            let ahead = records.by_ref().take(AHEAD);
+            process(operator, &mut self.keyed, now, ahead)?;
+            operator.emit_full()?;
         }
         drop(records);
         operator.emit()?;

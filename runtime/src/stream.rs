@@ -341,15 +341,9 @@ impl<K: Key, T: Record> KeyedStream<K, T> {
         P: KeyedProcess<K, In = T>,
         P::Out: Record,
     {
-        let uid = uid.into();
-        let name = uid.clone();
-        let make: Arc<MakeOperator> = Arc::new(move |context, downstream| {
-            keyed::make(&name, context, &open, downstream.typed())
-        });
-        let graph = &self.stream.graph;
-        let node = add_node::<P::Out>(graph, Some(uid), "keyed-process", Make::Operator(make));
-        self.flow_to(node, 0);
-        Stream::of(graph, node)
+        self.operator(uid, "keyed-process", move |uid, context, downstream| {
+            keyed::make(uid, context, &open, downstream.typed())
+        })
     }
 
     /// An operator with two inputs partitioned by the same key: state that one of them writes the
@@ -397,6 +391,24 @@ impl<K: Key, T: Record> KeyedStream<K, T> {
         let node = add_node::<P::Out>(graph, Some(uid), "keyed-connect-broadcast", make);
         self.flow_to(node, 0);
         broadcast.flow_to(node, 1, Routing::Broadcast);
+        Stream::of(graph, node)
+    }
+
+    /// Adds an operator with keyed state and one input, this stream.
+    pub(crate) fn operator<U: Record>(
+        &self,
+        uid: impl Into<String>,
+        name: &'static str,
+        make: impl Fn(&str, &TaskContext, AnyStage) -> Result<Vec<AnyStage>> + Send + Sync + 'static,
+    ) -> Stream<U> {
+        let uid = uid.into();
+        let make: Arc<MakeOperator> = {
+            let uid = uid.clone();
+            Arc::new(move |context, downstream| make(&uid, context, downstream))
+        };
+        let graph = &self.stream.graph;
+        let node = add_node::<U>(graph, Some(uid), name, Make::Operator(make));
+        self.flow_to(node, 0);
         Stream::of(graph, node)
     }
 

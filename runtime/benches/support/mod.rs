@@ -7,12 +7,17 @@
 
 use std::{
     collections::BTreeSet,
-    sync::{Arc, Condvar, Mutex},
+    sync::{
+        Arc, Condvar, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
 use cutwater_barrier::CheckpointId;
-use cutwater_runtime::{BoxError, Job, JobHandle, KeyedContext, KeyedOpen, KeyedProcess, Settings};
+use cutwater_runtime::{
+    BoxError, Job, JobHandle, KeyedContext, KeyedProcess, KeyedStream, Settings, Stream,
+};
 use cutwater_source::{
     Assignment, Discovery, Enumerator, Reader, ReaderContext, Source, Split, Status,
 };
@@ -188,6 +193,18 @@ impl Progress {
         *last
     }
 
+    /// Takes a sample now and then.
+    #[inline]
+    fn passed(&self, records: u64) {
+        if records.is_multiple_of(SAMPLE) {
+            self.tell(Sample {
+                records,
+                thread: cpu(ClockId::ThreadCPUTime),
+                process: cpu(ClockId::ProcessCPUTime),
+            });
+        }
+    }
+
     fn tell(&self, sample: Sample) {
         let (last, taken) = &*self.0;
         *last.lock().expect("nobody panics with it") = sample;
@@ -195,46 +212,55 @@ impl Progress {
     }
 }
 
-/// Adds up, and tells now and then how far it is.
+/// Samples are so many records apart.
+const SAMPLE: u64 = 1 << 16;
+
+type Records = (u64, i64);
+
+/// The keyed sum as most jobs would have it.
+pub(crate) fn fold(records: &KeyedStream<u64, Records>, progress: Progress) -> Stream<Records> {
+    let count = AtomicU64::new(0); // of one task, so no addition is lost
+    records.fold("sum", move |total: &mut i64, (key, value)| {
+        *total += value;
+        let records = count.load(Ordering::Relaxed) + 1;
+        count.store(records, Ordering::Relaxed);
+        progress.passed(records);
+        (key, *total)
+    })
+}
+
+/// The keyed sum as a function with a state of its own.
+pub(crate) fn process(records: &KeyedStream<u64, Records>, progress: Progress) -> Stream<Records> {
+    records.process("sum", move |open| {
+        Ok(Sum {
+            total: open.keyed.value("total")?,
+            records: 0,
+            progress: progress.clone(),
+        })
+    })
+}
+
 struct Sum {
     total: Handle<ValueState<u64, i64>>,
     records: u64,
     progress: Progress,
 }
 
-impl Sum {
-    fn open(open: &mut KeyedOpen<'_, u64>, progress: Progress) -> cutwater_runtime::Result<Self> {
-        let total = open.keyed.value("total").expect("a new state");
-        Ok(Self {
-            total,
-            records: 0,
-            progress,
-        })
-    }
-}
-
 impl KeyedProcess<u64> for Sum {
-    type In = (u64, i64);
-    type Out = (u64, i64);
+    type In = Records;
+    type Out = Records;
 
     fn process(
         &mut self,
-        (key, value): (u64, i64),
+        (key, value): Records,
         context: &mut KeyedContext<'_, u64>,
-        out: &mut Vec<(u64, i64)>,
+        out: &mut Vec<Records>,
     ) -> Result<(), BoxError> {
         let total = context.keyed[self.total].or_insert_with(context.key, || 0)?;
         *total += value;
-        let total = *total;
-        out.push((key, total));
+        out.push((key, *total));
         self.records += 1;
-        if self.records.is_multiple_of(1 << 16) {
-            self.progress.tell(Sample {
-                records: self.records,
-                thread: cpu(ClockId::ThreadCPUTime),
-                process: cpu(ClockId::ProcessCPUTime),
-            });
-        }
+        self.progress.passed(self.records);
         Ok(())
     }
 }
@@ -248,15 +274,18 @@ pub(crate) struct Running {
 
 impl Running {
     /// Starts the job over `records`, with a checkpoint every `interval` and one at the end.
-    pub(crate) fn start(keys: u64, records: u64, interval: Option<Duration>) -> Self {
+    pub(crate) fn start(
+        keys: u64,
+        records: u64,
+        interval: Option<Duration>,
+        sum: fn(&KeyedStream<u64, Records>, Progress) -> Stream<Records>,
+    ) -> Self {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let store = LocalBlobs::open(directory.path()).expect("a directory");
         let progress = Progress::default();
-        let told = progress.clone();
         let job = Job::new("keyed-sum");
-        job.source("numbers", Generator { keys, records })
-            .key_by(|record| record.0)
-            .process("sum", move |open| Sum::open(open, told.clone()));
+        let numbers = job.source("numbers", Generator { keys, records });
+        sum(&numbers.key_by(|record| record.0), progress.clone());
         let mut settings = Settings::default();
         settings.checkpoint_interval = interval;
         Self {
