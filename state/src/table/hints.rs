@@ -15,12 +15,13 @@ use super::Spot;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Hint {
     pub(crate) hash: KeyHash,
+    /// [`NOWHERE`] if there is none for the hash.
     pub(crate) block: u32,
     /// [`NOWHERE`] if the key was not there.
     pub(crate) at: u32,
 }
 
-/// No position in a block.
+/// No block, or no position in one.
 const NOWHERE: u32 = u32::MAX;
 
 /// So many records that do not access the state are passed over at once.
@@ -54,7 +55,7 @@ impl Hints {
         match self.hints.get(next) {
             Some(hint) if hint.hash == hash => {
                 self.next.set(next + 1);
-                hint.spot()
+                Some(hint.spot())
             }
             _ => self.near(hash),
         }
@@ -67,21 +68,24 @@ impl Hints {
         let mut ahead = self.hints.get(last..)?.iter().take(SKIPPED_MAX + 2);
         let at = last + ahead.position(|hint| hint.hash == hash)?;
         self.next.set(at + 1);
-        self.hints[at].spot()
+        Some(self.hints[at].spot())
     }
 }
 
 impl Hint {
     /// The block where `hash` belongs; where in it is to be found out.
     #[inline]
-    pub(crate) fn new(hash: KeyHash, block: u32) -> Self {
-        let at = NOWHERE;
-        Self { hash, block, at }
+    pub(crate) fn new(hash: KeyHash, block: Option<u32>) -> Self {
+        Self {
+            hash,
+            block: block.unwrap_or(NOWHERE),
+            at: NOWHERE,
+        }
     }
 
     #[inline]
-    fn spot(self) -> Option<Spot> {
-        (self.at != NOWHERE).then_some((self.block as usize, self.at as usize))
+    fn spot(&self) -> Spot {
+        (self.block as usize, self.at as usize)
     }
 }
 
@@ -96,7 +100,7 @@ mod tests {
         let mut hints = Hints::default();
         let hint = |(hash, block)| Hint {
             at: 0,
-            ..Hint::new(KeyHash(hash), block)
+            ..Hint::new(KeyHash(hash), Some(block))
         };
         hints.add(hashes.iter().copied().zip(0..).map(hint));
         let next = |hash: &u64| hints.next_for(KeyHash(*hash)).map(|(block, _)| block);

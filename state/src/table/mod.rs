@@ -31,9 +31,6 @@ const TOGETHER: usize = 32;
 /// Bits of a hash that are left for the directory: the upper half of it chose the group.
 const DIRECTORY_BITS: u32 = 32 - HOME_BITS;
 
-/// The directories of more blocks than this are not in the nearest caches.
-const BLOCKS_NEAR: usize = 1 << 14;
-
 /// A value that owns memory counts for so many bytes more, as a guess at what it owns.
 const OWNED: usize = 96;
 
@@ -152,7 +149,7 @@ impl<K: Key, V: Clone> Table<K, V> {
     #[inline]
     pub(crate) fn recall(&self, hash: KeyHash, key: impl Lookup<K>) -> Option<Spot> {
         let (number, at) = self.hints.next_for(hash)?;
-        let (found, _) = self.entries(number).get(at)?;
+        let (found, _) = self.blocks.get(number)?.entries().get(at)?;
         key.is(found).then_some((number, at))
     }
 
@@ -173,37 +170,32 @@ impl<K: Key, V: Clone> Table<K, V> {
     /// The first block for `hash`; `None` only if the group never had an entry.
     #[inline]
     fn block_of(&self, group: usize, hash: KeyHash) -> Option<usize> {
-        slot_of(&self.groups, group, hash).map(|&number| number as usize)
+        block_of(&self.groups, group, hash).map(|number| number as usize)
     }
 
     /// Brings what accesses to these hashes would read into the cache, and remembers where each was,
     /// for accesses in the same order. `group_of` tells the group, which may be none of ours.
     ///
-    /// In passes over a few hashes at a time, each of which asks for what the next one reads: the directory if it is
-    /// large, the block's head, its index, the entry. So dozens of cache misses are under way at once.
+    /// In passes over a few hashes at a time, each of which asks for what the next one reads: the block's head, its
+    /// index, the entry. So dozens of cache misses are under way at once; and the less a pass does for a hash, the
+    /// further ahead the processor works by itself.
     pub(crate) fn prefetch(&mut self, hashes: &[KeyHash], group_of: impl Fn(KeyHash) -> usize) {
         let Self {
             groups,
             blocks,
             hints,
         } = self;
-        let slot = |hash: KeyHash| slot_of(groups, group_of(hash), hash);
-        let is_far = blocks.len() > BLOCKS_NEAR;
         hints.clear();
         for hashes in hashes.chunks(TOGETHER) {
-            if is_far {
-                let slots = hashes.iter().filter_map(|&hash| slot(hash));
-                slots.for_each(|slot| blocks::fetch(slot));
-            }
+            let hint = |&hash| Hint::new(hash, block_of(groups, group_of(hash), hash));
+            let hints = hints.add(hashes.iter().map(hint));
             let mut found = [None; TOGETHER];
-            let hints = hints.add(hashes.iter().zip(&mut found).map(|(&hash, found)| {
-                let number = slot(hash).copied();
-                *found = number.map(|number| blocks.block(number as usize));
+            for (hint, found) in hints.iter().zip(&mut found) {
+                *found = blocks.get(hint.block as usize);
                 if let Some(block) = found {
                     blocks::fetch(*block);
                 }
-                Hint::new(hash, number.unwrap_or_default())
-            }));
+            }
             for (hint, found) in hints.iter().zip(&found) {
                 if let Some(block) = found {
                     blocks::fetch(block.extra().index.home(hint.hash.lower()));
@@ -425,13 +417,14 @@ impl<K: Key, V: Clone> Table<K, V> {
     }
 }
 
-/// Where the directory of a group has the number of a hash's block; `None` if it has none.
+/// As [`Table::block_of`]; `None` also if there is no such group.
 #[inline]
-fn slot_of(groups: &[Vec<u32>], group: usize, hash: KeyHash) -> Option<&u32> {
+fn block_of(groups: &[Vec<u32>], group: usize, hash: KeyHash) -> Option<u32> {
     let directory = groups.get(group)?;
     // An empty directory wraps to a mask of all ones, which finds nothing.
     let mask = directory.len().wrapping_sub(1);
-    directory.get((hash.lower() >> HOME_BITS) as usize & mask)
+    let at = (hash.lower() >> HOME_BITS) as usize & mask;
+    directory.get(at).copied()
 }
 
 /// The half of the hash that tells the keys of a group apart.

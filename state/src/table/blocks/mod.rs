@@ -179,6 +179,11 @@ impl<K: Clone, V: Clone, X> Blocks<K, V, X> {
     }
 
     #[inline]
+    pub(crate) fn get(&self, number: usize) -> Option<&Block<K, V, X>> {
+        (number < self.len).then(|| self.block(number))
+    }
+
+    #[inline]
     fn block_mut(&mut self, number: usize) -> &mut Block<K, V, X> {
         assert!(number < self.len, "blocks are numbered by `push`");
         // SAFETY: as for `block`.
