@@ -2,34 +2,46 @@
 //!
 //! A restore that reads, then decodes, then reads again lets the processor and the store wait for each other in turn.
 
-use std::{sync::mpsc, thread};
+use std::{
+    sync::mpsc::{self, Receiver},
+    thread,
+};
 
-/// So many pieces wait, beside one that is being read. More readers would be in the way of the other subtasks of a machine
-/// that restores from its own disk (measured: two are slower than one there).
+/// So many pieces are read at the same time: a store that is far away answers late, but answers many at once.
+const READERS: usize = 4;
+
+/// So many pieces of each reader wait, beside one that it reads.
 const READY: usize = 1;
 
-/// Calls `work` with each item and with what `read` makes of it, in order, until it fails. Items are read in another
-/// thread, a few ahead.
+/// Calls `work` with each item and with what `read` makes of it, in order, until it fails. Items are read in other
+/// threads, a few ahead.
 pub(crate) fn read_ahead<T: Sync, R: Send, E>(
     items: &[T],
-    read: impl Fn(&T) -> R + Send,
+    read: impl Fn(&T) -> R + Sync,
     mut work: impl FnMut(&T, R) -> Result<(), E>,
 ) -> Result<(), E> {
     if let [item] = items {
         return work(item, read(item));
     }
     thread::scope(|scope| {
-        let (sender, receiver) = mpsc::sync_channel(READY);
-        scope.spawn(move || {
-            // Nobody wants more once `work` has failed.
-            items
-                .iter()
-                .map(read)
-                .try_for_each(|piece| sender.send(piece))
-        });
-        // If the reader panics, this ends early, and the scope panics.
-        let mut pieces = items.iter().zip(receiver);
-        pieces.try_for_each(|(item, piece)| work(item, piece))
+        let readers: Vec<Receiver<R>> = (0..READERS.min(items.len()))
+            .map(|first| {
+                let (sender, receiver) = mpsc::sync_channel(READY);
+                let mine = items.iter().skip(first).step_by(READERS).map(&read);
+                // Nobody wants more once `work` has failed.
+                scope.spawn(move || {
+                    mine.map(|piece| sender.send(piece))
+                        .all(|sent| sent.is_ok())
+                });
+                receiver
+            })
+            .collect();
+        for (item, reader) in items.iter().zip(readers.iter().cycle()) {
+            // If the reader panics, this ends early, and the scope panics.
+            let Ok(piece) = reader.recv() else { break };
+            work(item, piece)?;
+        }
+        Ok(())
     })
 }
 
@@ -42,9 +54,11 @@ mod tests {
 
     use super::*;
 
+    const AHEAD: usize = READERS * (READY + 1);
+
     #[test]
     fn every_item_comes_once_and_in_order() {
-        for count in [0, 1, 2, 20] {
+        for count in [0, 1, 2, READERS, READERS + 1, 50] {
             let items: Vec<usize> = (0..count).collect();
             let mut seen = Vec::new();
             let all = read_ahead(
@@ -66,12 +80,12 @@ mod tests {
         let reads = AtomicUsize::new(0);
         let read = |_: &usize| reads.fetch_add(1, Ordering::SeqCst);
         let failed = read_ahead(&items, read, |&item, _| {
-            // Those that were worked on, that are ready, and one that is read or waits for room.
-            assert!(reads.load(Ordering::SeqCst) <= item + 1 + READY + 1);
+            // Those that were worked on, and of each reader those that are ready and one that is read or waits for room.
+            assert!(reads.load(Ordering::SeqCst) <= item + 1 + AHEAD);
             if item == 10 { Err("no") } else { Ok(()) }
         });
         assert_eq!(failed, Err("no"));
-        assert!(reads.into_inner() <= 11 + READY + 1);
+        assert!(reads.into_inner() <= 11 + AHEAD);
     }
 
     #[test]

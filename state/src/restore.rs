@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// Adjacent sections are read at once up to this size.
-const READ_BYTES: u64 = 8 << 20;
+const READ_BYTES: u64 = 2 << 20;
 
 /// Reading so many bytes for nothing is faster than asking once more.
 const GAP_BYTES: u64 = 32 << 10;

@@ -235,6 +235,7 @@ fn tag(hash: u32) -> u16 {
     u16::from_be_bytes([highest.max(1), 0])
 }
 
+#[inline]
 fn slot(hash: u32, position: usize) -> u16 {
     tag(hash) | u16::try_from(position).expect("below `ENTRIES_MAX`")
 }

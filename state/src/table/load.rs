@@ -18,13 +18,12 @@ impl<K: Key, V: Clone> Table<K, V> {
         let depth = (0..DIRECTORY_BITS).find(|depth| entries >> depth <= Self::FULL / 8 * 7);
         let depth = depth.unwrap_or(DIRECTORY_BITS);
         let each = (entries >> depth) + (entries >> depth >> 4);
+        // Not made yet: what an index is made of would be out of the cache again when its first entry comes.
+        let room = u16::try_from(each.min(Self::FULL)).expect("positions have 8 bits");
         self.groups[group] = (0..1 << depth)
             .map(|_| {
                 let number = self.add_block(group, depth);
-                let room = each.clamp(1, Self::FULL);
-                self.blocks.modify(number as usize, |entries, header| {
-                    Self::reserve(entries, header, room);
-                });
+                self.blocks.extra_mut(number as usize).room = room;
                 number
             })
             .collect();

@@ -53,6 +53,8 @@ pub(crate) struct Table<K, V> {
 #[derive(Debug)]
 struct Header {
     index: Index,
+    /// Room is made for so many entries, once there is one: a restore knows how many will come.
+    room: u16,
     /// How many directory bits all its entries have in common.
     depth: u32,
     /// A block for more entries whose hashes agree in all bits that could tell them apart.
@@ -313,6 +315,7 @@ impl<K: Key, V: Clone> Table<K, V> {
         let group = u16::try_from(group).expect("groups are numbered in 16 bits");
         let header = Header {
             index: Index::with_room_for(1, self.blocks.slabs()),
+            room: 0,
             depth,
             next: None,
         };
@@ -333,6 +336,7 @@ impl<K: Key, V: Clone> Table<K, V> {
     /// Makes room in a block for so many entries altogether.
     #[inline]
     fn reserve(entries: &mut Entries<K, V>, header: &mut Header, count: usize) {
+        let count = count.max(header.room.into());
         if count > entries.capacity() {
             entries.reserve_exact(Self::capacity_for(count) - entries.len());
         }
@@ -388,7 +392,7 @@ impl<K: Key, V: Clone> Table<K, V> {
                 let slabs = entries.allocator().clone();
                 header.index = Index::with_room_for(1, &slabs);
                 moving.extend(mem::replace(entries, Entries::new_in(slabs)));
-                header.depth = depth + 1;
+                (header.room, header.depth) = (0, depth + 1);
             });
         }
         let second = second as usize;

@@ -184,8 +184,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         file: READ_AHEAD,
-        from: "items.iter().zip(receiver)",
-        to: "items.iter().skip(1).zip(receiver)",
+        from: "items.iter().zip(readers.iter().cycle())",
+        to: "items.iter().skip(1).zip(readers.iter().cycle())",
         test: STATE,
         why: "pieces of a snapshot are taken for each other",
     },
