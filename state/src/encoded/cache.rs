@@ -242,7 +242,7 @@ impl<A: Key, S: Data> Cache<A, S> {
                 let number = self.place.number(A::GROUPING, hash);
                 if number >= self.place.count() {
                     continue; // which is an error when it is accessed
-                };
+                }
                 match self.table.find(number, hash, key) {
                     Some(spot) => self.table.value(spot).touch(),
                     None => {

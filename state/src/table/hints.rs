@@ -41,6 +41,7 @@ impl Hints {
         self.next.set(0);
     }
 
+    /// Adds hints for the next records, and lends them, to be made precise.
     #[inline]
     pub(crate) fn add(&mut self, hints: impl Iterator<Item = Hint>) -> &mut [Hint] {
         let start = self.hints.len();

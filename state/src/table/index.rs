@@ -162,10 +162,10 @@ impl Index {
     /// The bucket and slot of a position. Searched everywhere if need be, as a hash that was not the key's may
     /// have brought it where this one does not lead: a slot left behind would never be freed.
     fn place_of(&self, hash: u32, position: usize) -> Option<(usize, usize)> {
+        let wanted = slot(hash, position);
         let mut number = self.home_of(hash);
         loop {
             let bucket = &self.buckets[number];
-            let wanted = slot(hash, position);
             if let Some(at) = bucket.0.iter().position(|&slot| slot == wanted) {
                 return Some((number, at));
             }
