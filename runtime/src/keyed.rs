@@ -151,7 +151,7 @@ impl<K: Key, P, Out> KeyedOperator<K, P, Out> {
         })
     }
 
-    /// Processes records a few at a time with `process`, all of them.
+    /// Processes records a few at a time with `process`, all of them, and emits at the end what `process` has not.
     pub(crate) fn run_ahead<T>(
         &mut self,
         batch: &mut Vec<Keyed<K, T>>,
@@ -178,7 +178,6 @@ impl<K: Key, P, Out> KeyedOperator<K, P, Out> {
             self.keyed.prefetch(&self.hashes);
             let ahead = records.by_ref().take(AHEAD);
             process(operator, &mut self.keyed, now, ahead)?;
-            operator.emit_full()?;
         }
         drop(records);
         operator.emit()?;

@@ -358,16 +358,11 @@ impl<K: Key, T: Record> KeyedStream<K, T> {
         P: KeyedCoProcess<K, Left = T, Right = R>,
         P::Out: Record,
     {
-        let uid = uid.into();
-        let name = uid.clone();
-        let make: Arc<MakeOperator> = Arc::new(move |context, downstream| {
-            keyed::make_connected(&name, context, &open, downstream.typed())
+        let connected = self.operator(uid, "keyed-connect", move |uid, context, downstream| {
+            keyed::make_connected(uid, context, &open, downstream.typed())
         });
-        let graph = &self.stream.graph;
-        let node = add_node::<P::Out>(graph, Some(uid), "keyed-connect", Make::Operator(make));
-        self.flow_to(node, 0);
-        right.flow_to(node, 1);
-        Stream::of(graph, node)
+        right.flow_to(connected.from[0], 1);
+        connected
     }
 
     /// An operator with keyed state that also gets all of `broadcast`'s records in every subtask.
@@ -381,20 +376,15 @@ impl<K: Key, T: Record> KeyedStream<K, T> {
         P: KeyedBroadcastProcess<K, In = T, Broadcast = B>,
         P::Out: Record,
     {
-        let uid = uid.into();
-        let name = uid.clone();
-        let make: Arc<MakeOperator> = Arc::new(move |context, downstream| {
-            keyed::make_broadcast(&name, context, &open, downstream.typed())
+        let name = "keyed-connect-broadcast";
+        let connected = self.operator(uid, name, move |uid, context, downstream| {
+            keyed::make_broadcast(uid, context, &open, downstream.typed())
         });
-        let graph = &self.stream.graph;
-        let make = Make::Operator(make);
-        let node = add_node::<P::Out>(graph, Some(uid), "keyed-connect-broadcast", make);
-        self.flow_to(node, 0);
-        broadcast.flow_to(node, 1, Routing::Broadcast);
-        Stream::of(graph, node)
+        broadcast.flow_to(connected.from[0], 1, Routing::Broadcast);
+        connected
     }
 
-    /// Adds an operator with keyed state and one input, this stream.
+    /// Adds an operator with keyed state, whose first input is this stream.
     pub(crate) fn operator<U: Record>(
         &self,
         uid: impl Into<String>,

@@ -76,6 +76,13 @@ impl Place {
         usize::from(group.wrapping_sub(self.scope.groups.start()))
     }
 
+    /// As [`number`](Self::number), or `None` if it is not owned.
+    #[inline]
+    pub(crate) fn owned(&self, grouping: Grouping, hash: KeyHash) -> Option<usize> {
+        let number = self.number(grouping, hash);
+        (number < self.count()).then_some(number)
+    }
+
     #[inline]
     pub(crate) fn group(&self, grouping: Grouping, hash: KeyHash) -> KeyGroup {
         grouping.group(hash, self.scope.max_parallelism)
@@ -84,12 +91,8 @@ impl Place {
     /// The number of a key's group among the owned ones, from zero.
     #[inline]
     pub(crate) fn locate<K: Key, N>(&self, keyed: &Keyed<'_, K, N>) -> Result<usize> {
-        let number = self.number(K::GROUPING, keyed.hash());
-        if number < self.count() {
-            Ok(number)
-        } else {
-            Err(self.wrong_group(keyed))
-        }
+        self.owned(K::GROUPING, keyed.hash())
+            .ok_or_else(|| self.wrong_group(keyed))
     }
 
     #[cold]

@@ -21,7 +21,7 @@ const READ_BYTES: u64 = 2 << 20;
 const GAP_BYTES: u64 = 32 << 10;
 
 /// Reads the files of a snapshot, by the names they were stored under. A restore reads a few pieces ahead of what it
-/// works on, in a thread of its own.
+/// works on, in threads of its own.
 ///
 /// Closures will do, whose bytes may be of any type that turns into a `Vec`, and so will a `BTreeMap`
 /// from name to bytes.

@@ -239,10 +239,9 @@ impl<A: Key, S: Data> Cache<A, S> {
             hashes.extend(keys.iter().map(|(hash, _)| *hash));
             self.prefetch(&hashes);
             for &(hash, key) in keys {
-                let number = self.place.number(A::GROUPING, hash);
-                if number >= self.place.count() {
+                let Some(number) = self.place.owned(A::GROUPING, hash) else {
                     continue; // which is an error when it is accessed
-                }
+                };
                 match self.table.find(number, hash, key) {
                     Some(spot) => self.table.value(spot).touch(),
                     None => {

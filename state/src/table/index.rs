@@ -34,6 +34,9 @@ pub(super) struct Index {
 #[repr(align(16))]
 pub(super) struct Bucket([u16; SLOTS]);
 
+/// The number of a bucket, and of a slot in it.
+type Place = (usize, usize);
+
 impl Index {
     /// An empty index with room for `entries`.
     pub(super) fn with_room_for(entries: usize, slabs: &Slabs) -> Self {
@@ -62,7 +65,7 @@ impl Index {
     /// The first position with the tag of this hash which `is` accepts.
     #[inline]
     pub(super) fn find(&self, hash: u32, is: impl FnMut(usize) -> bool) -> Option<usize> {
-        self.search(hash, is).ok()
+        self.search(hash, is).ok().map(|(position, _)| position)
     }
 
     /// Adds a position for which there is room.
@@ -79,7 +82,7 @@ impl Index {
         is: impl FnMut(usize) -> bool,
     ) -> Option<usize> {
         match self.search(hash, is) {
-            Ok(found) => Some(found),
+            Ok((found, _)) => Some(found),
             Err((bucket, empty)) => {
                 self.buckets[bucket].0[empty] = slot(hash, position);
                 None
@@ -87,21 +90,22 @@ impl Index {
         }
     }
 
-    /// The position that is looked for, or else the bucket and the empty slot where the search ends.
+    /// The position that is looked for and its place, or else the place, an empty one, where the search ends.
     #[inline]
     fn search(
         &self,
         hash: u32,
         mut is: impl FnMut(usize) -> bool,
-    ) -> Result<usize, (usize, usize)> {
+    ) -> Result<(usize, Place), Place> {
         let mut number = self.home_of(hash);
         loop {
             let bucket = &self.buckets[number];
             let mut same = bucket.tagged(tag(hash));
             while same != 0 {
-                let position = position(bucket.0[same.trailing_zeros() as usize % SLOTS]);
+                let at = same.trailing_zeros() as usize % SLOTS;
+                let position = position(bucket.0[at]);
                 if is(position) {
-                    return Ok(position);
+                    return Ok((position, (number, at)));
                 }
                 same &= same - 1;
             }
@@ -130,11 +134,7 @@ impl Index {
     }
 
     /// Where one stands that found this bucket full on its way from its home.
-    fn gone_on_from(
-        &self,
-        number: usize,
-        hash_of: impl Fn(usize) -> u32,
-    ) -> Option<(usize, usize)> {
+    fn gone_on_from(&self, number: usize, hash_of: impl Fn(usize) -> u32) -> Option<Place> {
         let mut at = self.next(number);
         loop {
             let way = |from: usize| at.wrapping_sub(from) & self.mask();
@@ -159,20 +159,11 @@ impl Index {
         }
     }
 
-    /// The bucket and slot of a position. Searched everywhere if need be, as a hash that was not the key's may
+    /// The place of a position. Searched everywhere if need be, as a hash that was not the key's may
     /// have brought it where this one does not lead: a slot left behind would never be freed.
-    fn place_of(&self, hash: u32, position: usize) -> Option<(usize, usize)> {
-        let wanted = slot(hash, position);
-        let mut number = self.home_of(hash);
-        loop {
-            let bucket = &self.buckets[number];
-            if let Some(at) = bucket.0.iter().position(|&slot| slot == wanted) {
-                return Some((number, at));
-            }
-            if bucket.room().is_some() {
-                break;
-            }
-            number = self.next(number);
+    fn place_of(&self, hash: u32, position: usize) -> Option<Place> {
+        if let Ok((_, place)) = self.search(hash, |found| found == position) {
+            return Some(place);
         }
         let mut buckets = self.buckets.iter().enumerate();
         buckets.find_map(|(number, bucket)| {

@@ -250,12 +250,7 @@ impl<K: Key, V: Clone> Table<K, V> {
 
     /// Removes the entries of a block whose values `keep` refuses; returns how many those were.
     pub(crate) fn retain_in(&mut self, number: usize, keep: impl FnMut(&V) -> bool) -> usize {
-        let values = self
-            .blocks
-            .block(number)
-            .entries()
-            .iter()
-            .map(|(_, value)| value);
+        let values = self.entries(number).iter().map(|(_, value)| value);
         let kept: Vec<bool> = values.map(keep).collect();
         let before = kept.len();
         if kept.iter().all(|&kept| kept) {
