@@ -97,7 +97,7 @@ fn has_libclang() -> bool {
         let files = fs::read_dir(folder).into_iter().flatten().flatten();
         files
             .map(|file| file.file_name())
-            .any(|name| name.to_string_lossy().starts_with("libclang"))
+            .any(|name| is_libclang(&name.to_string_lossy()))
     };
     let told = env::var_os("LIBCLANG_PATH");
     let versions = fs::read_dir("/usr/lib").into_iter().flatten().flatten();
@@ -113,6 +113,13 @@ fn has_libclang() -> bool {
         || versions.into_iter().any(|folder| is_in(&folder))
 }
 
+/// Whether a file of this name is the C interface, which bindgen asks for. The C++ one, `libclang-cpp`, stands
+/// beside it, or alone.
+fn is_libclang(name: &str) -> bool {
+    let rest = name.strip_prefix("libclang").unwrap_or_default();
+    rest.contains(".so") && rest.starts_with(['.', '-']) && !rest.starts_with("-cpp")
+}
+
 /// Installs it, where that is possible.
 fn install() {
     let apt = |arguments: &[&str]| {
@@ -125,5 +132,30 @@ fn install() {
     let install = ["install", "--yes", "--no-install-recommends"];
     if !apt(&install) && succeeds(Command::new("apt-get").arg("update")) {
         apt(&install);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_libclang;
+
+    #[test]
+    fn the_c_interface_is_told_from_the_cpp_one() {
+        for name in [
+            "libclang.so",
+            "libclang.so.1",
+            "libclang-14.so.1",
+            "libclang-14.0.6.so",
+        ] {
+            assert!(is_libclang(name), "{name}");
+        }
+        for name in [
+            "libclang-cpp.so.14",
+            "libclangBasic.a",
+            "libclang",
+            "libLLVM.so",
+        ] {
+            assert!(!is_libclang(name), "{name}");
+        }
     }
 }
