@@ -4,7 +4,7 @@
 use std::{cell::RefCell, iter::Take, rc::Rc, vec::Drain};
 
 use cutwater_keygroups::{Key, KeyHash};
-use cutwater_state::{Handle, KeyedStates, SnapshotTask, Timer, Timers, Timestamp};
+use cutwater_state::{AHEAD, Handle, KeyedStates, SnapshotTask, Timer, Timers, Timestamp};
 
 use crate::{
     BoxError, Result,
@@ -16,10 +16,6 @@ use crate::{
     stage::{AnyStage, Snapshots, Stage, TaskResult, Visit},
     task::TaskContext,
 };
-
-/// So many records' states are fetched before the first of them is processed: enough for their misses
-/// to overlap, and few enough to be in the nearest cache when it is their turn.
-const AHEAD: usize = 32;
 
 pub(crate) struct KeyedOperator<K: Key, P, Out> {
     operator: Operator<P, Out>,

@@ -16,11 +16,11 @@ use std::{
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use cutwater_barrier::CheckpointId;
-use cutwater_state::Keyed;
+use cutwater_state::{AHEAD, Keyed};
 
 mod common;
 
-use common::{AHEAD, BATCH, Records, add, discard, filled, sizes};
+use common::{BATCH, Records, add, discard, filled, sizes};
 
 fn updates(c: &mut Criterion) {
     let mut group = c.benchmark_group("update");

@@ -10,7 +10,12 @@ use std::{
 
 use cutwater_keygroups::Key;
 
-use crate::{Data, Lifetime, Timestamp, encoded::RowStore, place::Place, table::Table};
+use crate::{
+    Data, Lifetime, Timestamp,
+    encoded::RowStore,
+    place::Place,
+    table::{Spot, Table},
+};
 
 /// What is left of an entry.
 pub(crate) enum Left<S> {
@@ -108,7 +113,7 @@ impl<S> Expiry<S> {
             }
         }
         for (at, some) in rest {
-            *table.value_mut((self.next, at)) = some;
+            *table.value_mut(Spot::At(self.next, at)) = some;
         }
         if is_any_gone {
             table.retain_in(self.next, |stored| !matches!(left(stored), Left::Nothing));

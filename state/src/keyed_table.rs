@@ -136,8 +136,8 @@ impl<K: Key, S: Data, N: Key> KeyedTable<K, S, N> {
         let hash = keyed.address_hash();
         match &mut self.road {
             Road::Memory(table) => {
-                if let Some(spot) = table.recall(hash, keyed) {
-                    return Ok(Some(table.value(spot)));
+                if let Some(value) = table.recall(hash, keyed) {
+                    return Ok(Some(value));
                 }
                 let spot = search(&self.place, table, hash, keyed)?;
                 Ok(spot.map(|spot| table.value(spot)))
@@ -151,7 +151,7 @@ impl<K: Key, S: Data, N: Key> KeyedTable<K, S, N> {
         let hash = keyed.address_hash();
         match &mut self.road {
             Road::Memory(table) => {
-                if let Some(spot) = table.recall(hash, keyed) {
+                if let Some(spot) = table.recall_to_write(hash, keyed) {
                     return Ok(Some(table.value_mut(spot)));
                 }
                 let spot = search(&self.place, table, hash, keyed)?;
@@ -170,7 +170,7 @@ impl<K: Key, S: Data, N: Key> KeyedTable<K, S, N> {
         let hash = keyed.address_hash();
         match &mut self.road {
             Road::Memory(table) => {
-                if let Some(spot) = table.recall(hash, keyed) {
+                if let Some(spot) = table.recall_to_write(hash, keyed) {
                     return Ok(table.value_mut(spot));
                 }
                 search_or_insert(&self.place, table, hash, keyed, default)
@@ -190,7 +190,7 @@ impl<K: Key, S: Data, N: Key> KeyedTable<K, S, N> {
         let hash = keyed.address_hash();
         match &mut self.road {
             Road::Memory(table) => {
-                if let Some(spot) = table.recall(hash, keyed) {
+                if let Some(spot) = table.recall_to_write(hash, keyed) {
                     return Ok(table.lend(spot, hash, f));
                 }
                 if let Some(spot) = search(&self.place, table, hash, keyed)? {
@@ -281,7 +281,7 @@ impl<K: Key, S: Data, N: Key> KeyedTable<K, S, N> {
     }
 }
 
-/// Where an entry is of which the prefetch did not leave a hint. Out of the way of those that have one.
+/// Where an entry is. Out of the way of accesses to those of which the prefetch has left a pointer.
 #[inline(never)]
 fn search<K: Key, S: Data, N: Key>(
     place: &Place,
@@ -289,7 +289,7 @@ fn search<K: Key, S: Data, N: Key>(
     hash: KeyHash,
     keyed: &Keyed<'_, K, N>,
 ) -> Result<Option<Spot>> {
-    Ok(table.search(place.locate(keyed)?, hash, keyed))
+    Ok(table.find(place.locate(keyed)?, hash, keyed))
 }
 
 #[inline(never)]

@@ -140,6 +140,7 @@ pub use shared_files::SharedFiles;
 pub use snapshot::{Snapshot, SnapshotTask};
 pub use states::KeyedStates;
 pub use store::{Content, NewFile, Store};
+pub use table::AHEAD;
 pub use timers::{Timer, Timers};
 pub use timestamp::Timestamp;
 pub use ttl::{Expiring, Forever, Lifetime, Ttl};

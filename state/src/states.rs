@@ -336,7 +336,7 @@ impl<K: Key> KeyedStates<K> {
     }
 
     /// Brings what accesses to these hashes would read into the cache, in all states. Worth it when
-    /// the state is larger than the cache, for some 32 keys at a time, just before they are accessed in this order: the
+    /// the state is larger than the cache, for [`AHEAD`](crate::AHEAD) keys at a time, just before they are accessed in this order: the
     /// misses overlap, and what has come is not pushed out again.
     pub fn prefetch(&mut self, hashes: &[KeyHash]) {
         for declared in &mut self.states {

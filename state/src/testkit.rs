@@ -14,7 +14,7 @@ mod bytes;
 use std::collections::BTreeMap;
 
 use cutwater_barrier::CheckpointId;
-use cutwater_keygroups::{Key, KeyGroup, MaxParallelism, range_of};
+use cutwater_keygroups::{Key, KeyGroup, KeyHash, MaxParallelism, range_of};
 
 use crate::{
     Backend, Handle, Keyed, KeyedStates, ListState, MapState, Restored, SnapshotTask, ValueState,
@@ -62,10 +62,12 @@ pub fn snapshots_are_cuts_in_time(
     let mut task = Subtask::new(backend, 0, 1, []);
     let mut open: Vec<(SnapshotTask, Reference)> = Vec::new();
     for checkpoint in 1..=12 {
-        for _ in 0..random.below(4000) {
-            let operation = Operation::random(&mut random);
-            reference.apply(&operation);
-            task.apply(&operation);
+        for batch in batches(&mut random) {
+            task.expect(&batch, &mut random);
+            for operation in batch {
+                reference.apply(&operation);
+                task.apply(&operation);
+            }
         }
         let view = task.states.snapshot(CheckpointId::new(checkpoint));
         open.push((view, reference.clone()));
@@ -92,14 +94,18 @@ pub fn rescaling_keeps_each_key_once(
     let mut reference = Reference::default();
     let mut subtasks = vec![Subtask::new(backend, 0, 1, [])];
     for checkpoint in 1..=6 {
-        for _ in 0..random.below(4000) {
-            let operation = Operation::random(&mut random);
-            reference.apply(&operation);
-            let group = u64::GROUPING.group(operation.key.key_hash(), MAX);
-            let owner = subtasks
-                .iter_mut()
-                .find(|s| s.states.groups().contains(group));
-            owner.expect("each group has an owner").apply(&operation);
+        for batch in batches(&mut random) {
+            for subtask in &mut subtasks {
+                subtask.expect(&batch, &mut random);
+            }
+            for operation in batch {
+                reference.apply(&operation);
+                let group = u64::GROUPING.group(operation.key.key_hash(), MAX);
+                let owner = subtasks
+                    .iter_mut()
+                    .find(|s| s.states.groups().contains(group));
+                owner.expect("each group has an owner").apply(&operation);
+            }
         }
         let mut snapshot =
             |subtask: &mut Subtask| store(subtask.states.snapshot(CheckpointId::new(checkpoint)));
@@ -137,6 +143,18 @@ impl Subtask {
             value: value.unwrap(),
             list: list.unwrap(),
             map: map.unwrap(),
+        }
+    }
+
+    /// Prepares for a batch, or not, as whoever processes one may do.
+    fn expect(&mut self, batch: &[Operation], random: &mut Random) {
+        let keys = batch.iter().map(|operation| Keyed::new(&operation.key));
+        if random.below(3) == 0 {
+            self.states.announce(keys.clone()).unwrap();
+        }
+        if random.below(3) > 0 {
+            let hashes: Vec<KeyHash> = keys.map(|keyed| keyed.hash()).collect();
+            self.states.prefetch(&hashes);
         }
     }
 
@@ -243,6 +261,18 @@ enum Action {
     Insert(u16, u32),
     Remove(u16),
     ClearMap,
+}
+
+/// Some thousand operations, as they come in batches.
+fn batches(random: &mut Random) -> Vec<Vec<Operation>> {
+    let mut batches = Vec::new();
+    let mut left = random.index(4000);
+    while left > 0 {
+        let batch = left.min(1 + random.index(100));
+        left -= batch;
+        batches.push((0..batch).map(|_| Operation::random(random)).collect());
+    }
+    batches
 }
 
 impl Operation {

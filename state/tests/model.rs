@@ -35,9 +35,20 @@ enum Step {
     Put(u16, Vec<u8>),
     Push(u16, u8),
     Clear(u16),
+    /// The keys of so many steps to come.
+    Prefetch(usize),
     Snapshot,
     Write(prop::sample::Index),
     Cancel(prop::sample::Index),
+}
+
+impl Step {
+    fn key(&self) -> Option<String> {
+        match self {
+            Self::Put(key, _) | Self::Push(key, _) | Self::Clear(key) => Some(key.to_string()),
+            _ => None,
+        }
+    }
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -46,6 +57,7 @@ fn step() -> impl Strategy<Value = Step> {
         40 => (key(), prop::collection::vec(any::<u8>(), 0..4)).prop_map(|(k, v)| Step::Put(k, v)),
         20 => (key(), any::<u8>()).prop_map(|(k, v)| Step::Push(k, v)),
         20 => key().prop_map(Step::Clear),
+        3 => (1..100_usize).prop_map(Step::Prefetch),
         2 => Just(Step::Snapshot),
         1 => any::<prop::sample::Index>().prop_map(Step::Write),
         1 => any::<prop::sample::Index>().prop_map(Step::Cancel),
@@ -63,8 +75,13 @@ proptest! {
         let handle = states.value::<Vec<u8>>("v").unwrap();
         let mut reference = Reference::<String, Vec<u8>>::new();
         let mut open = Vec::new();
-        for step in steps {
+        for (at, step) in steps.iter().cloned().enumerate() {
             match step {
+                Step::Prefetch(count) => {
+                    let ahead = steps[at..].iter().take(count);
+                    let hashes = ahead.filter_map(|step| Some(step.key()?.key_hash()));
+                    states.prefetch(&hashes.collect::<Vec<_>>());
+                }
                 Step::Put(key, value) => {
                     let key = key.to_string();
                     states[handle].put(Keyed::new(&key), value.clone()).unwrap();

@@ -6,14 +6,11 @@ use std::{env, hint::black_box, time::Duration};
 
 use cutwater_keygroups::{Key, KeyGroupRange, KeyHash, MaxParallelism};
 use cutwater_state::{
-    BoxError, Handle, Keyed, KeyedStates, NewFile, SnapshotTask, Store, ValueState,
+    AHEAD, BoxError, Handle, Keyed, KeyedStates, NewFile, SnapshotTask, Store, ValueState,
 };
 use rustix::time::{ClockId, clock_gettime};
 
 pub(crate) const BATCH: usize = 1024;
-
-/// Keys that are prefetched at once, as the runtime does.
-pub(crate) const AHEAD: usize = 32;
 
 pub(crate) type Total = Handle<ValueState<u64, i64>>;
 

@@ -10,7 +10,7 @@ use std::{
 };
 
 use cutwater_barrier::CheckpointId;
-use cutwater_keygroups::{KeyGroupRange, MaxParallelism};
+use cutwater_keygroups::{Key, KeyGroupRange, MaxParallelism};
 use cutwater_state::{Keyed, KeyedStates, Restored, SnapshotTask, testkit};
 
 fn stored(task: SnapshotTask) -> Restored {
@@ -50,18 +50,28 @@ fn snapshots_written_beside_updates_are_cuts_in_time() {
                 each.unwrap();
                 assert!(found == expected, "checkpoint {checkpoint}");
             });
-            for _ in 0..2000 {
-                random ^= random << 13;
-                random ^= random >> 7;
-                random ^= random << 17;
-                let key = (random % (50 * (checkpoint + 1))).to_string();
-                if random >> 60 == 0 {
-                    states[handle].clear(Keyed::new(&key)).unwrap();
-                    reference.remove(&key);
-                } else {
-                    let list = states[handle].or_insert_with(Keyed::new(&key), Vec::new);
-                    list.unwrap().push(1);
-                    reference.entry(key).or_default().push(1);
+            for round in 0..50 {
+                let mut next = || {
+                    random ^= random << 13;
+                    random ^= random >> 7;
+                    random ^= random << 17;
+                    let is_clear = random >> 60 == 0;
+                    ((random % (50 * (checkpoint + 1))).to_string(), is_clear)
+                };
+                let batch: Vec<_> = (0..40).map(|_| next()).collect();
+                if round % 2 == 0 {
+                    let hashes: Vec<_> = batch.iter().map(|(key, _)| key.key_hash()).collect();
+                    states.prefetch(&hashes);
+                }
+                for (key, is_clear) in batch {
+                    if is_clear {
+                        states[handle].clear(Keyed::new(&key)).unwrap();
+                        reference.remove(&key);
+                    } else {
+                        let list = states[handle].or_insert_with(Keyed::new(&key), Vec::new);
+                        list.unwrap().push(1);
+                        reference.entry(key).or_default().push(1);
+                    }
                 }
             }
         }

@@ -40,14 +40,11 @@ use crate::{
     Data, Result,
     append::append,
     place::Place,
-    table::{self, Lookup, Spot, Table},
+    table::{self, AHEAD, Lookup, Spot, Table},
 };
 
 /// So many rows are looked at before the share of dirty ones among them decides for a flush.
 const SAMPLE: usize = 1024;
-
-/// Keys that are looked for at once: their misses in the processor's cache overlap.
-const AHEAD: usize = 32;
 
 /// The rows of one state that are in memory, and the way to the others.
 pub(crate) struct Cache<A, S> {

@@ -1,92 +1,54 @@
-//! Where the keys of the coming batch are, so that each access need not search again.
+//! Which record of the coming batch accesses its state next, so that each access need not search again.
 //!
-//! A prefetch looks for every key's entry anyway. It leaves the places here, in the order of the batch, and
-//! an access takes the next one whose hash is its own; records that do not access the state are passed over.
-//! A hint may be out of date (an entry moved, a block split, another batch): whoever takes it compares the key
-//! that is there now.
+//! A prefetch looks for every key's entry anyway, and the blocks note where each was ([`Blocks::note`]). An access is
+//! told the number of its note: that of the next record whose hash is its own; records that do not access the state are
+//! passed over. A note may be out of date (an entry moved, a block split, another batch): whoever follows it
+//! compares the key that is there now.
+//!
+//! [`Blocks::note`]: super::Blocks::note
 
 use std::cell::Cell;
 
 use cutwater_keygroups::KeyHash;
 
-use super::Spot;
-
-/// A place that was right when the batch was prefetched.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Hint {
-    pub(crate) hash: KeyHash,
-    /// [`NOWHERE`] if there is none for the hash.
-    pub(crate) block: u32,
-    /// [`NOWHERE`] if the key was not there.
-    pub(crate) at: u32,
-}
-
-/// No block, or no position in one.
-const NOWHERE: u32 = u32::MAX;
-
 /// So many records that do not access the state are passed over at once.
 const SKIPPED_MAX: usize = 8;
 
-/// The places of one batch.
+/// The hashes of one batch.
 #[derive(Debug, Default)]
 pub(crate) struct Hints {
-    hints: Vec<Hint>,
+    hashes: Vec<KeyHash>,
     /// The one after the last that was taken.
     next: Cell<usize>,
 }
 
 impl Hints {
-    pub(crate) fn clear(&mut self) {
-        self.hints.clear();
+    /// Starts with the first of these hashes.
+    pub(crate) fn start(&mut self, hashes: &[KeyHash]) {
+        self.hashes.clear();
+        self.hashes.extend_from_slice(hashes);
         self.next.set(0);
     }
 
-    /// Adds hints for the next records, and lends them, to be made precise.
+    /// The number of the next record in the batch, if it accesses `hash`.
     #[inline]
-    pub(crate) fn add(&mut self, hints: impl Iterator<Item = Hint>) -> &mut [Hint] {
-        let start = self.hints.len();
-        self.hints.extend(hints);
-        &mut self.hints[start..]
-    }
-
-    /// Where an access to `hash` is told to look: by the next hint, nearly always.
-    #[inline]
-    pub(crate) fn next_for(&self, hash: KeyHash) -> Option<Spot> {
+    pub(crate) fn next_if(&self, hash: KeyHash) -> Option<usize> {
         let next = self.next.get();
-        match self.hints.get(next) {
-            Some(hint) if hint.hash == hash => {
-                self.next.set(next + 1);
-                Some(hint.spot())
-            }
-            _ => self.near(hash),
+        if *self.hashes.get(next)? != hash {
+            return None;
         }
+        self.next.set(next + 1);
+        Some(next)
     }
 
-    /// By the last hint taken, as a record may access its key's state several times, or by one a few records on.
-    #[inline(never)]
-    fn near(&self, hash: KeyHash) -> Option<Spot> {
+    /// The number of the last record taken, as a record may access its key's state several times, or of the next one,
+    /// or of one a few records on.
+    pub(crate) fn near(&self, hash: KeyHash) -> Option<usize> {
         let last = self.next.get().saturating_sub(1);
-        let mut ahead = self.hints.get(last..)?.iter().take(SKIPPED_MAX + 2);
-        let at = last + ahead.position(|hint| hint.hash == hash)?;
+        let mut ahead = self.hashes.get(last..)?.iter().take(SKIPPED_MAX + 2);
+        let at = last + ahead.position(|&ahead| ahead == hash)?;
         self.next.set(at + 1);
-        Some(self.hints[at].spot())
-    }
-}
-
-impl Hint {
-    /// The block where `hash` belongs; where in it is to be found out.
-    #[inline]
-    pub(crate) fn new(hash: KeyHash, block: Option<u32>) -> Self {
-        Self {
-            hash,
-            block: block.unwrap_or(NOWHERE),
-            at: NOWHERE,
-        }
-    }
-
-    #[inline]
-    fn spot(&self) -> Spot {
-        (self.block as usize, self.at as usize)
+        Some(at)
     }
 }
 
@@ -94,17 +56,17 @@ impl Hint {
 mod tests {
     use cutwater_keygroups::{Key, KeyHash};
 
-    use super::{super::Table, Hint, Hints, SKIPPED_MAX};
+    use super::{super::Table, Hints, SKIPPED_MAX};
 
-    /// Takes the hints for these hashes, of a batch in which the n-th record has the n-th of `hashes`, and block n.
+    /// Which records of a batch with these hashes the accesses are taken for.
     fn taken(hashes: &[u64], accesses: &[u64]) -> Vec<Option<usize>> {
         let mut hints = Hints::default();
-        let hint = |(hash, block)| Hint {
-            at: 0,
-            ..Hint::new(KeyHash(hash), Some(block))
+        let hashes: Vec<KeyHash> = hashes.iter().copied().map(KeyHash).collect();
+        hints.start(&hashes);
+        let next = |&hash: &u64| {
+            let hash = KeyHash(hash);
+            hints.next_if(hash).or_else(|| hints.near(hash))
         };
-        hints.add(hashes.iter().copied().zip(0..).map(hint));
-        let next = |hash: &u64| hints.next_for(KeyHash(*hash)).map(|(block, _)| block);
         accesses.iter().map(next).collect()
     }
 
@@ -137,13 +99,17 @@ mod tests {
         };
         (0..5).for_each(|key| insert(&mut table, key));
         table.prefetch(&[4_u64.key_hash()], |_| 0);
-        let find = |table: &Table<u64, u64>| table.find(0, 4_u64.key_hash(), &4);
-        let spot = find(&table).unwrap();
-        table.lend(spot, 4_u64.key_hash(), |slot| *slot = None);
+        let hash = 4_u64.key_hash();
+        let find = |table: &Table<u64, u64>| {
+            let found = table.find(0, hash, &4).map(|spot| *table.value(spot));
+            found.or(table.recall(hash, &4).copied())
+        };
+        let spot = table.recall_to_write(hash, &4).unwrap();
+        table.lend(spot, hash, |slot| *slot = None);
         assert_eq!(find(&table), None);
         insert(&mut table, 5); // stands where 4 stood
         assert_eq!(find(&table), None);
         insert(&mut table, 4);
-        assert_eq!(find(&table).map(|spot| *table.value(spot)), Some(4));
+        assert_eq!(find(&table), Some(4));
     }
 }

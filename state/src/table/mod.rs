@@ -20,13 +20,17 @@ use std::{iter, mem};
 
 use cutwater_keygroups::{Key, KeyHash};
 
-pub(crate) use blocks::{BlockId, ByGroup, Frozen};
+pub(crate) use blocks::{BlockId, ByGroup, Frozen, Spot};
 use blocks::{Blocks, Entries};
-use hints::{Hint, Hints};
+use hints::Hints;
 use index::{ENTRIES_MAX, HOME_BITS, Index};
 
-/// So many entries are fetched at once: about as many misses as a processor has under way.
-const TOGETHER: usize = 32;
+/// So many keys are best [prefetched](crate::KeyedStates::prefetch) at a time: a few times as many misses as a
+/// processor has under way, and few enough entries to be in the nearest cache when it is their turn.
+pub const AHEAD: usize = 64;
+
+/// The number of no block.
+const NOWHERE: u32 = u32::MAX;
 
 /// Bits of a hash that are left for the directory: the upper half of it chose the group.
 const DIRECTORY_BITS: u32 = 32 - HOME_BITS;
@@ -45,7 +49,7 @@ pub(crate) struct Table<K, V> {
     /// Empty as long as the group is.
     groups: Box<[Vec<u32>]>,
     blocks: Blocks<K, V, Header>,
-    /// Where the keys of the current batch were when it was prefetched.
+    /// Which of the blocks' notes is for which access of the current batch.
     hints: Hints,
 }
 
@@ -60,9 +64,6 @@ struct Header {
     /// A block for more entries whose hashes agree in all bits that could tell them apart.
     next: Option<u32>,
 }
-
-/// Where an entry is, until the table is written to: a block and a position in it.
-pub(crate) type Spot = (usize, usize);
 
 /// A key to be looked for, which may be in other pieces than the stored ones.
 pub(crate) trait Lookup<K>: Copy {
@@ -107,25 +108,25 @@ impl<K: Key, V: Clone> Table<K, V> {
 
     /// The value at a spot.
     #[inline]
-    pub(crate) fn value(&self, (number, at): Spot) -> &V {
-        &self.entries(number)[at].1
+    pub(crate) fn value(&self, spot: Spot) -> &V {
+        self.blocks.value(spot)
     }
 
     /// The value at a spot, to change in place.
     #[inline]
-    pub(crate) fn value_mut(&mut self, (number, at): Spot) -> &mut V {
-        self.blocks.value_mut(number, at)
+    pub(crate) fn value_mut(&mut self, spot: Spot) -> &mut V {
+        self.blocks.value_mut(spot)
     }
 
     /// Lends the value at a spot, whose key has this hash, to be changed or taken: then the entry is removed.
     #[inline]
     pub(crate) fn lend<R>(
         &mut self,
-        (number, at): Spot,
+        spot: Spot,
         hash: KeyHash,
         f: impl FnOnce(&mut Option<V>) -> R,
     ) -> R {
-        self.blocks.lend(number, at, f, |entries, header| {
+        self.blocks.lend(spot, f, |at, entries, header| {
             // The last entry stands at `at` now, or `at` was the last one. (None at all is there
             // for a position if hashes were not those of the keys.)
             let last = entries.len();
@@ -140,19 +141,36 @@ impl<K: Key, V: Clone> Table<K, V> {
         })
     }
 
-    /// Where `key` is.
+    /// The value of `key`, if it is the next one that was prefetched, and still where it was. Keys of groups that
+    /// are not owned were not looked for.
     #[inline]
+    pub(crate) fn recall(&self, hash: KeyHash, key: impl Lookup<K>) -> Option<&V> {
+        let note = self.hints.next_if(hash)?;
+        let (found, value) = self.blocks.noted(note)?;
+        key.is(found).then_some(value)
+    }
+
+    /// As [`recall`](Self::recall), where the value is, if nothing stands between it and a write.
+    #[inline]
+    pub(crate) fn recall_to_write(&self, hash: KeyHash, key: impl Lookup<K>) -> Option<Spot> {
+        let note = self.hints.next_if(hash)?;
+        let (found, _) = self.blocks.noted_to_write(note)?;
+        key.is(found).then_some(Spot::Noted(note))
+    }
+
+    /// Where `key` is.
     pub(crate) fn find(&self, group: usize, hash: KeyHash, key: impl Lookup<K>) -> Option<Spot> {
-        self.recall(hash, key)
+        self.find_near(hash, key)
             .or_else(|| self.search(group, hash, key))
     }
 
-    /// Where the last prefetch saw `key`, if it is still there. Keys of groups that are not owned were not looked for.
-    #[inline]
-    pub(crate) fn recall(&self, hash: KeyHash, key: impl Lookup<K>) -> Option<Spot> {
-        let (number, at) = self.hints.next_for(hash)?;
+    /// Where `key` is, if it is one of the next that were prefetched, or the last.
+    fn find_near(&self, hash: KeyHash, key: impl Lookup<K>) -> Option<Spot> {
+        let next = self.hints.next_if(hash);
+        let note = next.or_else(|| self.hints.near(hash))?;
+        let (number, at) = self.blocks.place_noted(note)?;
         let (found, _) = self.blocks.get(number)?.entries().get(at)?;
-        key.is(found).then_some((number, at))
+        key.is(found).then_some(Spot::At(number, at))
     }
 
     /// Where `key` is, without a hint.
@@ -163,7 +181,7 @@ impl<K: Key, V: Clone> Table<K, V> {
             let (header, entries) = (block.extra(), block.entries());
             let is = |at: usize| entries.get(at).is_some_and(|(found, _)| key.is(found));
             if let Some(at) = header.index.find(hash.lower(), is) {
-                return Some((number, at));
+                return Some(Spot::At(number, at));
             }
             number = header.next? as usize;
         }
@@ -182,35 +200,31 @@ impl<K: Key, V: Clone> Table<K, V> {
     /// index, the entry. So dozens of cache misses are under way at once; and the less a pass does for a hash, the
     /// further ahead the processor works by itself.
     pub(crate) fn prefetch(&mut self, hashes: &[KeyHash], group_of: impl Fn(KeyHash) -> usize) {
-        let Self {
-            groups,
-            blocks,
-            hints,
-        } = self;
-        hints.clear();
-        for hashes in hashes.chunks(TOGETHER) {
-            let hint = |&hash| Hint::new(hash, block_of(groups, group_of(hash), hash));
-            let hints = hints.add(hashes.iter().map(hint));
-            let mut found = [None; TOGETHER];
-            for (hint, found) in hints.iter().zip(&mut found) {
-                *found = blocks.get(hint.block as usize);
-                if let Some(block) = found {
-                    blocks::fetch(*block);
+        self.hints.start(hashes);
+        self.blocks.forget();
+        for hashes in hashes.chunks(AHEAD) {
+            let mut numbers = [NOWHERE; AHEAD];
+            for (&hash, number) in hashes.iter().zip(&mut numbers) {
+                *number = block_of(&self.groups, group_of(hash), hash).unwrap_or(NOWHERE);
+            }
+            let sought = || {
+                numbers
+                    .iter()
+                    .zip(hashes)
+                    .map(|(&number, hash)| (number, hash.lower()))
+            };
+            for (number, _) in sought() {
+                if let Some(block) = self.blocks.get(number as usize) {
+                    blocks::fetch(block);
                 }
             }
-            for (hint, found) in hints.iter().zip(&found) {
-                if let Some(block) = found {
-                    blocks::fetch(block.extra().index.home(hint.hash.lower()));
+            for (number, hash) in sought() {
+                if let Some(block) = self.blocks.get(number as usize) {
+                    blocks::fetch(block.extra().index.home(hash));
                 }
             }
-            for (hint, found) in hints.iter_mut().zip(&found) {
-                if let Some(block) = found
-                    && let Some(at) = block.extra().index.find(hint.hash.lower(), |_| true)
-                {
-                    block.fetch_entry(at);
-                    hint.at = u32::try_from(at).expect("positions have 8 bits");
-                }
-            }
+            self.blocks
+                .note(sought(), |header, hash| header.index.find(hash, |_| true));
         }
     }
 
@@ -277,7 +291,7 @@ impl<K: Key, V: Clone> Table<K, V> {
         loop {
             let first = self.block_of(group, hash).expect("made above if missing");
             if let Some(number) = self.with_room(first) {
-                return (number, self.append(number, hash.lower(), entry));
+                return Spot::At(number, self.append(number, hash.lower(), entry));
             }
             if !self.split(group, first) {
                 self.prolong(group, first);

@@ -5,7 +5,7 @@
 
 use loom::{model::Builder, thread};
 
-use super::{BlockId, Blocks, Frozen};
+use super::{BlockId, Blocks, Frozen, Spot};
 
 type Entry = (u8, Box<u8>);
 
@@ -163,5 +163,30 @@ fn what_has_not_changed_is_passed_over_or_read_as_it_was() {
         assert_eq!(wanted, [0], "whenever it asks");
         assert!(found == [1] || found == [1, 0], "{found:?}");
         assert_eq!(live(&blocks), [2, 2]);
+    });
+}
+
+/// What was noted before a snapshot is not written to behind its back; and where the task leaves a block to the
+/// writer, what was noted there is not read any more.
+#[test]
+fn notes_fall_before_they_mislead() {
+    interleaved(|| {
+        let mut blocks = two_blocks();
+        let note = |blocks: &mut Blocks<u8, Box<u8>, ()>| {
+            blocks.forget();
+            blocks.note([(0, ()), (1, ())].into_iter(), |(), ()| Some(0));
+        };
+        note(&mut blocks);
+        let frozen = blocks.freeze(None);
+        let writer = thread::spawn(move || drained(frozen));
+        **blocks.value_mut(Spot::Noted(0)) = 1;
+        note(&mut blocks); // the second block is not settled
+        assert!(blocks.noted_to_write(0).is_none());
+        **blocks.value_mut(Spot::Noted(1)) = 2;
+        let noted = blocks.noted(1).map(|(_, value)| **value);
+        assert!(noted.is_none_or(|value| value == 2), "{noted:?}");
+        let found = writer.join().expect("the writer does not panic");
+        assert_eq!(values(&found), [0, 0]);
+        assert_eq!(live(&blocks), [1, 2]);
     });
 }

@@ -20,6 +20,9 @@
 //!    block was there.
 //! 3. A writer reads a live buffer only between `claim` and `done`, and reads the cell before it claims:
 //!    before the task, which must give first, can replace the buffer.
+//! 4. A note that stands points to an entry of a live buffer, and says that the task may write to it only if the
+//!    block's epoch is the current one. Whatever adds, moves or removes entries, replaces a buffer or begins an epoch
+//!    makes all notes fall.
 //!
 //! A snapshot may want only the blocks that were written to since an earlier one, its base. The others cost
 //! neither side anything: the task copies nothing for it, and the writer need not look at them.
@@ -32,6 +35,7 @@ mod buffer;
 mod frozen;
 #[cfg(all(test, loom))]
 mod loom_tests;
+mod noted;
 mod slabs;
 mod slot;
 mod sync;
@@ -49,6 +53,8 @@ pub(crate) use buffer::Entries;
 use buffer::{Buffer, Recycle};
 use frozen::Side;
 pub(crate) use frozen::{BlockId, ByGroup, Frozen};
+use noted::Notes;
+pub(crate) use noted::Spot;
 use slabs::SlabVec;
 pub(crate) use slabs::Slabs;
 use slot::State;
@@ -69,6 +75,7 @@ pub(crate) struct Blocks<K, V, X> {
     recycle: Recycle<K, V>,
     /// First writes in this epoch, as long as a snapshot was open.
     pressed: usize,
+    notes: Notes<K, V>,
 }
 
 struct Chunk<K, V, X> {
@@ -124,6 +131,7 @@ impl<K: Clone, V: Clone, X> Blocks<K, V, X> {
             open: Vec::new(),
             recycle: Recycle::new(capacity),
             pressed: 0,
+            notes: Notes::new(),
         }
     }
 
@@ -170,17 +178,12 @@ impl<K: Clone, V: Clone, X> Blocks<K, V, X> {
 
     #[inline]
     pub(crate) fn block(&self, number: usize) -> &Block<K, V, X> {
-        assert!(number < self.len, "blocks are numbered by `push`");
-        // SAFETY: there are `len` blocks: all chunks but the last one have `CHUNK` of them.
-        unsafe {
-            let chunk = self.chunks.get_unchecked(number / CHUNK);
-            chunk.blocks.get_unchecked(number % CHUNK)
-        }
+        self.get(number).expect("blocks are numbered by `push`")
     }
 
     #[inline]
     pub(crate) fn get(&self, number: usize) -> Option<&Block<K, V, X>> {
-        (number < self.len).then(|| self.block(number))
+        block_in(&self.chunks, self.len, number)
     }
 
     #[inline]
@@ -206,7 +209,7 @@ impl<K: Clone, V: Clone, X> Blocks<K, V, X> {
 
     /// The value of the entry at `at`, to change in place.
     #[inline]
-    pub(crate) fn value_mut(&mut self, number: usize, at: usize) -> &mut V {
+    fn value_at(&mut self, number: usize, at: usize) -> &mut V {
         self.settle(number);
         let block = self.block_mut(number);
         assert!(at < block.len, "an entry was found there");
@@ -222,6 +225,7 @@ impl<K: Clone, V: Clone, X> Blocks<K, V, X> {
         f: impl FnOnce(&mut Entries<K, V>, &mut X) -> R,
     ) -> R {
         self.settle(number);
+        self.notes.fall();
         let Chunk { blocks, cells } = &mut self.chunks[number / CHUNK];
         let Block {
             entries: first,
@@ -233,48 +237,48 @@ impl<K: Clone, V: Clone, X> Blocks<K, V, X> {
         // SAFETY: the cell owns it (1), and only the task reads and writes it (2).
         unsafe {
             (*live).write(|entries| {
-                let noted = Noted {
+                let located = Located {
                     entries,
                     first,
                     len,
                 };
-                f(noted.entries, extra)
+                f(located.entries, extra)
             })
         }
     }
 
-    /// Lends the value at `at` as an `Option`, to change, replace or clear. If it is cleared, the last
-    /// entry has taken the place of this one by the time that `cleared` is called.
+    /// Lends the value at a spot as an `Option`, to change, replace or clear. If it is cleared, the last
+    /// entry has taken the place of this one by the time that `cleared` is called with the position.
     ///
     /// The entry is kept or removed however `f` ends, also by a panic.
     #[inline]
     pub(crate) fn lend<R>(
         &mut self,
-        number: usize,
-        at: usize,
+        spot: Spot,
         f: impl FnOnce(&mut Option<V>) -> R,
-        cleared: impl FnOnce(&[(K, V)], &mut X),
+        cleared: impl FnOnce(usize, &[(K, V)], &mut X),
     ) -> R {
-        let place: *const V = self.value_mut(number, at);
+        let place: *mut V = self.value_mut(spot);
         // SAFETY: `Lent` writes a value back there, or removes the entry.
         let value = unsafe { ptr::read(place) };
         let mut lent = Lent {
             blocks: self,
-            number,
-            at,
+            spot,
+            place,
             value: Some(value),
             cleared: Some(cleared),
         };
         f(&mut lent.value)
     }
 
-    /// Removes the entry at `at`, whose value has been moved out; the last one takes its place.
+    /// Removes the entry at a spot, whose value has been moved out; the last one takes its place.
     ///
     /// # Safety
     ///
     /// The value was moved out, and nobody else drops it.
     #[cold]
-    unsafe fn remove(&mut self, number: usize, at: usize, then: impl FnOnce(&[(K, V)], &mut X)) {
+    unsafe fn remove(&mut self, spot: Spot, then: impl FnOnce(usize, &[(K, V)], &mut X)) {
+        let (number, at) = self.resolve(spot);
         self.modify(number, |entries, extra| {
             let last = entries.len() - 1;
             entries.swap(at, last);
@@ -284,7 +288,7 @@ impl<K: Clone, V: Clone, X> Blocks<K, V, X> {
                 entries.set_len(last);
                 ptr::read(&raw const (*entries.as_ptr().add(last)).0)
             };
-            then(entries, extra);
+            then(at, entries, extra);
             drop(key);
         });
     }
@@ -300,6 +304,7 @@ impl<K: Clone, V: Clone, X> Blocks<K, V, X> {
         let side = Arc::new(Side::new(self.epoch, base, blocks, cells));
         self.open.push(Arc::clone(&side));
         self.epoch += 1;
+        self.notes.fall();
         Frozen::new(side, self.recycle.another(), pressed, through)
     }
 
@@ -350,9 +355,10 @@ impl<K: Clone, V: Clone, X> Blocks<K, V, X> {
         }
         self.pressed += usize::from(pressed);
         if left {
+            self.notes.fall();
             let mine = self.recycle.copy(block.entries());
             // SAFETY: just made, and nobody else refers to it.
-            unsafe { mine.write(|entries| block.note(entries)) };
+            unsafe { mine.write(|entries| block.locate(entries)) };
             let mine = Arc::into_raw(mine).cast_mut();
             // Release: whoever reads the cell next, reads these entries.
             cell.live.store(mine, Ordering::Release);
@@ -367,16 +373,24 @@ impl<K: Clone, V: Clone, X> Blocks<K, V, X> {
     }
 }
 
+/// The block of this number, if there is one: all chunks but the last one have [`CHUNK`] of the `len` blocks.
+#[inline]
+fn block_in<K, V, X>(
+    chunks: &[Chunk<K, V, X>],
+    len: usize,
+    number: usize,
+) -> Option<&Block<K, V, X>> {
+    // SAFETY: there are `len` blocks.
+    (number < len).then(|| unsafe {
+        let chunk = chunks.get_unchecked(number / CHUNK);
+        chunk.blocks.get_unchecked(number % CHUNK)
+    })
+}
+
 impl<K, V, X> Block<K, V, X> {
     #[inline]
     pub(crate) fn extra(&self) -> &X {
         &self.extra
-    }
-
-    /// Brings the front of the entry at `at` into the cache.
-    #[inline]
-    pub(crate) fn fetch_entry(&self, at: usize) {
-        fetch(self.entries.as_ptr().wrapping_add(at));
     }
 
     #[inline]
@@ -386,8 +400,8 @@ impl<K, V, X> Block<K, V, X> {
         unsafe { slice::from_raw_parts(self.entries.as_ptr(), self.len) }
     }
 
-    fn note(&mut self, entries: &mut Entries<K, V>) {
-        drop(Noted {
+    fn locate(&mut self, entries: &mut Entries<K, V>) {
+        drop(Located {
             entries,
             first: &mut self.entries,
             len: &mut self.len,
@@ -412,14 +426,14 @@ fn is_wanted<K, V>(side: &Arc<Side<K, V>>) -> bool {
     wanted
 }
 
-/// Notes where the entries are after they have been changed.
-struct Noted<'a, K, V> {
+/// Tells a block where its entries are after they have been changed.
+struct Located<'a, K, V> {
     entries: &'a mut Entries<K, V>,
     first: &'a mut NonNull<(K, V)>,
     len: &'a mut usize,
 }
 
-impl<K, V> Drop for Noted<'_, K, V> {
+impl<K, V> Drop for Located<'_, K, V> {
     #[inline]
     fn drop(&mut self) {
         *self.len = self.entries.len();
@@ -428,24 +442,24 @@ impl<K, V> Drop for Noted<'_, K, V> {
 }
 
 /// Blocks of which one entry has its value moved out, into here.
-struct Lent<'a, K: Clone, V: Clone, X, F: FnOnce(&[(K, V)], &mut X)> {
+struct Lent<'a, K: Clone, V: Clone, X, F: FnOnce(usize, &[(K, V)], &mut X)> {
     blocks: &'a mut Blocks<K, V, X>,
-    number: usize,
-    at: usize,
+    spot: Spot,
+    /// Where the value was, in a block that is settled.
+    place: *mut V,
     value: Option<V>,
     cleared: Option<F>,
 }
 
-impl<K: Clone, V: Clone, X, F: FnOnce(&[(K, V)], &mut X)> Drop for Lent<'_, K, V, X, F> {
+impl<K: Clone, V: Clone, X, F: FnOnce(usize, &[(K, V)], &mut X)> Drop for Lent<'_, K, V, X, F> {
     #[inline]
     fn drop(&mut self) {
         if let Some(value) = self.value.take() {
-            let place: *mut V = self.blocks.value_mut(self.number, self.at);
-            // SAFETY: the value there was moved out.
-            unsafe { place.write(value) };
+            // SAFETY: the value there was moved out, and the blocks have not been touched since.
+            unsafe { self.place.write(value) };
         } else if let Some(cleared) = self.cleared.take() {
             // SAFETY: the value was moved out to here, and is gone.
-            unsafe { self.blocks.remove(self.number, self.at, cleared) };
+            unsafe { self.blocks.remove(self.spot, cleared) };
         }
     }
 }
