@@ -131,6 +131,13 @@ mod tests {
         for (key, value) in &map {
             let spot = table.find(0, key.key_hash(), key).unwrap();
             assert_eq!(table.value(spot), value);
+            // Where another key with this hash was found instead, nothing is recalled.
+            let hashes = [key.key_hash(); 2];
+            table.prefetch(&hashes, |_| 0);
+            let recalled = table.recall(hashes[0], key);
+            assert!(recalled.is_none_or(|recalled| recalled == value));
+            let recalled = table.recall_to_write(hashes[1], key);
+            assert!(recalled.is_none_or(|spot| table.value_mut(spot) == value));
         }
     }
 

@@ -172,8 +172,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         file: TABLE,
-        from: "key.is(found).then_some((number, at))",
-        to: "Some((number, at))",
+        from: "key.is(found).then_some(Spot::At(number, at))",
+        to: "Some(Spot::At(number, at))",
         test: STATE,
         why: "a hint that is out of date is believed",
     },
@@ -183,6 +183,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
         to: "gap = if was_full && number > 64 {",
         test: STATE,
         why: "after a removal, keys of an index are not found any more",
+    },
+    Mutant {
+        file: TABLE,
+        from: "key.is(found).then_some(Spot::Noted(note))",
+        to: "Some(Spot::Noted(note))",
+        test: STATE,
+        why: "another key with the same hash is taken for this one",
     },
     Mutant {
         file: BLOCKS,
