@@ -9,6 +9,7 @@
 )]
 
 mod arrows;
+mod disk;
 mod launch;
 mod manifest;
 mod mutants;

@@ -6,6 +6,7 @@
 use std::time::{Duration, Instant};
 
 use crate::{
+    disk,
     stages::{self, Outcome, Stage},
     workspace::Workspace,
 };
@@ -30,7 +31,10 @@ pub(crate) fn run(workspace: &Workspace, names: &[String]) -> Result<(), String>
         results.push((stage.name, time, outcome));
     }
     println!("\n{}", table(&results));
-    verdict(&results)
+    verdict(&results).map_err(|failed| match disk::remark(workspace) {
+        Some(remark) => format!("{failed}\n{remark}"),
+        None => failed,
+    })
 }
 
 #[expect(
