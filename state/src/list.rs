@@ -19,6 +19,9 @@ use chunks::Chunks;
 /// An append costs what a lookup costs, and amortised constant time; the first to a key's list after
 /// a snapshot copies up to 64 elements and 8 bytes for every 64. In a snapshot: a postcard sequence, each
 /// element behind its stamp if they expire.
+///
+/// In a byte backend the list of a key is one row, read and written whole. Rows that are in memory are appended to
+/// as fast as without one; for long lists of keys that are not, a value with a namespace for each part is better.
 #[derive(Debug)]
 pub struct ListState<K, T: Data, N = (), L: Lifetime = Forever> {
     table: KeyedTable<K, Chunks<L::Of<T>>, N>,

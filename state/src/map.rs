@@ -22,6 +22,8 @@ use chunks::Chunks;
 /// snapshot copies up to 64 entries and 8 bytes for every 32 to 64. For very large maps (millions of
 /// entries under one key) put the inner key into the operator's key instead. In a snapshot: a postcard map, sorted, each entry
 /// behind its stamp if they expire.
+///
+/// In a byte backend the map of a key is one row, read and written whole: there, do so from some thousand entries on.
 #[derive(Debug)]
 pub struct MapState<K, M: Data, V: Data, N = (), L: Lifetime = Forever> {
     table: KeyedTable<K, Chunks<M, V, L>, N>,
