@@ -2,7 +2,7 @@
 
 use std::{env, ffi::OsStr, path::Path, process::Command};
 
-use crate::workspace::Workspace;
+use crate::{libclang, workspace::Workspace};
 
 /// The cargo that runs us, so that its toolchain is also that of what we start.
 pub(crate) fn cargo() -> Command {
@@ -78,11 +78,16 @@ pub(crate) fn bench(workspace: &Workspace, arguments: &[String]) -> Result<(), S
         return Err(format!("no such benchmark; there are:\n{}", all.join("\n")));
     }
     for (package, bench) in chosen {
+        // It is called after the feature that it needs, and that nothing else should.
+        let is_rocksdb = bench == "rocksdb";
+        if is_rocksdb && let Err(reason) = libclang::ready() {
+            eprintln!("{package} {bench}: not run, because {reason}");
+            continue;
+        }
         wait(
             cargo()
                 .args(["bench", "--package", package, "--bench", bench])
-                // It is called after the feature that it needs, and that nothing else should.
-                .args((bench == "rocksdb").then_some("--features=rocksdb"))
+                .args(is_rocksdb.then_some("--features=rocksdb"))
                 .arg("--")
                 .args(rest),
         )?;

@@ -11,6 +11,7 @@
 mod arrows;
 mod disk;
 mod launch;
+mod libclang;
 mod manifest;
 mod mutants;
 mod stages;

@@ -320,7 +320,7 @@ fn installed(command: &mut Command) -> bool {
 }
 
 /// Runs a command that may fail, without showing what it says.
-fn succeeds(command: &mut Command) -> bool {
+pub(crate) fn succeeds(command: &mut Command) -> bool {
     let silent = command
         .stdin(Stdio::null())
         .stdout(Stdio::null())
