@@ -14,29 +14,36 @@ use crate::{launch::cargo, libclang, workspace::Workspace};
 /// The feature of several packages that stands for all this.
 pub(super) const FEATURE: &str = "rocksdb";
 
+/// What has the feature. Always both at once, as the features of what they depend on come from both: with others,
+/// cargo builds all of RocksDB again.
+const BOTH: [&str; 6] = [
+    "--package",
+    "cutwater-state",
+    "--package",
+    "cutwater-example-flights",
+    "--features",
+    "cutwater-state/rocksdb,cutwater-state/testkit,cutwater-example-flights/rocksdb",
+];
+
+/// The main job, which depends on the other.
+const DEMO: [&str; 4] = [
+    "--package",
+    "cutwater-example-flights",
+    "--features",
+    FEATURE,
+];
+
 pub(super) fn rocksdb(workspace: &Workspace) -> Outcome {
     if let Err(reason) = libclang::ready() {
         return Outcome::NotRun(reason.to_owned());
     }
-    let state = [
-        "--package",
-        "cutwater-state",
-        "--features",
-        "rocksdb,testkit",
-    ];
-    let flights = [
-        "--package",
-        "cutwater-example-flights",
-        "--features",
-        FEATURE,
-    ];
     let clippy = cargo_for(
         &["clippy"],
-        &state,
+        &BOTH,
         &["--all-targets", "--", "--deny", "warnings"],
     );
-    let tests = cargo_for(&["test"], &state, &["--lib", "--test", "rocksdb"]);
-    let doctests = cargo_for(&["test"], &state, &["--doc", "rocksdb"]);
+    let tests = cargo_for(&["test"], &BOTH, &["--lib", "--test", "rocksdb"]);
+    let doctests = cargo_for(&["test"], &BOTH, &["--doc", "rocksdb"]);
     // Every other run in memory, so that checkpoints go from one to the other and back.
     let job = [
         "--",
@@ -47,7 +54,7 @@ pub(super) fn rocksdb(workspace: &Workspace) -> Outcome {
         "rocksdb",
         "--switch",
     ];
-    let demo = cargo_for(&["run"], &flights, &job);
+    let demo = cargo_for(&["run"], &DEMO, &job);
     for mut step in [clippy, tests, doctests, demo] {
         let outcome = run(workspace, &mut step);
         if outcome != Outcome::Passed {
@@ -59,7 +66,7 @@ pub(super) fn rocksdb(workspace: &Workspace) -> Outcome {
     let full = on_small_disk(|disk| {
         run(
             workspace,
-            cargo_for(&["test"], &state, &full).env(VARIABLE, disk),
+            cargo_for(&["test"], &BOTH, &full).env(VARIABLE, disk),
         )
     });
     match full {
