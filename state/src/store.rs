@@ -49,7 +49,9 @@ impl Store for BTreeMap<String, Vec<u8>> {
     }
 }
 
-/// A function that stores a file. It has none to reuse, so each snapshot is stored whole.
+/// A function that stores a file, and has none to reuse: for states that are not told of confirmations
+/// ([`confirmed`](crate::KeyedStates::confirmed)), and so store each snapshot whole. Of others, a snapshot that is to
+/// name files again fails as [`Outdated`](crate::ErrorKind::Outdated).
 impl<F: FnMut(NewFile) -> Result<(), BoxError>> Store for F {
     fn store(&mut self, file: NewFile) -> Result<(), BoxError> {
         self(file)

@@ -13,8 +13,8 @@ use cutwater_barrier::{Barrier, CheckpointId, Time};
 use cutwater_keygroups::{Assignment, Key, KeyHash, MaxParallelism, range_of};
 use cutwater_sink_2pc::{self as sink_2pc, CommitterContext, Driver, Prepared, Retry, Sink};
 use cutwater_sink_2pc::{Writer, WriterContext};
-use cutwater_state::{BoxError, Keyed, KeyedStates, NewFile, OperatorStates, Restored};
-use cutwater_storage::{Blobs, CheckpointStore, Metadata, Operator, Options};
+use cutwater_state::{BoxError, Keyed, KeyedStates, NewFile, OperatorStates, Restored, Store};
+use cutwater_storage::{Blobs, CheckpointStore, HandleWriter, Metadata, Operator, Options};
 use cutwater_storage::{RestorePoint, Subtask};
 use futures::executor::block_on;
 
@@ -187,18 +187,30 @@ fn work<S: Sink<Record = u64>>(
                 let flushed = block_on(writer.prepare(now(), id, barrier.then.into()))?;
                 let frozen = states.snapshot(id);
                 // From here on it could go on counting, while another thread stores what is frozen.
-                let mut handle = old.files().handle(id, "count", me.subtask);
-                let mut stream = |file: NewFile| block_on(handle.stream(&file.name, file.content));
-                let stored = frozen.run(&mut |file| Ok(stream(file)?))?;
+                let mut files = Files(old.files().handle(id, "count", me.subtask));
+                let stored = frozen.run(&mut files)?;
                 let mut part = Subtask::default();
                 part.pieces = flushed.state.into_iter().map(Into::into).collect();
-                part.keyed = vec![handle.finish([stored.groups], stored.manifest)];
+                part.keyed = vec![files.0.finish([stored.groups], stored.manifest)];
                 let part = (part, flushed.prepared);
                 reports.send(Ok(Event::acked(me.generation, id, task, part)))?;
             }
         }
     }
     Ok(())
+}
+
+/// Where a snapshot's files go. What has not changed since a confirmed one is named again.
+struct Files(HandleWriter);
+
+impl Store for Files {
+    fn store(&mut self, file: NewFile) -> Result<()> {
+        Ok(block_on(self.0.stream(&file.name, file.content))?)
+    }
+
+    fn reuse(&mut self, name: &str) -> Result<bool> {
+        Ok(self.0.reuse(name))
+    }
 }
 
 #[expect(clippy::disallowed_methods, reason = "an engine reads the clock")]

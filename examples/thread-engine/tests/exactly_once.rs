@@ -139,6 +139,27 @@ fn a_run_may_stop_at_any_call_of_the_store() {
     }
 }
 
+/// State that does not change from one checkpoint to the next is in files of the first, which the next ones name again.
+#[test]
+fn state_that_stays_as_it_is_goes_from_checkpoint_to_checkpoint() {
+    let mut length = 1_000;
+    loop {
+        // Each number once, and then one of them over and over.
+        let inputs = [(0..500).collect(), vec![7; length]];
+        let (target, blobs) = (MemoryTarget::new(), MemoryBlobs::new());
+        run(&inputs, &target.sink(), blobs.clone(), 2).unwrap();
+        check_output(&target, &inputs, &[(2, Nowhere)]);
+        let log = block_on(CheckpointStore::open(blobs.clone(), Options::default())).unwrap();
+        let newest = log.latest().map(|newest| newest.checkpoint.get());
+        if newest > Some(4) {
+            run(&inputs, &target.sink(), blobs, 3).unwrap();
+            check_output(&target, &inputs, &[(2, Nowhere), (3, Nowhere)]);
+            return;
+        }
+        length *= 2; // until it takes some checkpoints
+    }
+}
+
 /// A panic is seen when it happens, not when the checkpoint it keeps from completing times out.
 #[test]
 #[expect(
