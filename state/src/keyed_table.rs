@@ -223,7 +223,7 @@ impl<K: Key, S: Data, N: Key> KeyedTable<K, S, N> {
     pub(crate) fn for_each(&mut self, mut f: impl FnMut(&K, &N, &S)) -> Result<()> {
         let mut f =
             |address: &Address<K, N>, stored: &S| f(&address.key, &address.namespace, stored);
-        match &self.road {
+        match &mut self.road {
             Road::Memory(table) => table
                 .iter()
                 .for_each(|(address, stored)| f(address, stored)),
@@ -245,7 +245,7 @@ impl<K: Key, S: Data, N: Key> KeyedTable<K, S, N> {
                 found.push(address.namespace.clone());
             }
         };
-        match &self.road {
+        match &mut self.road {
             Road::Memory(table) => {
                 let entries = table.iter_group(group);
                 entries.for_each(|(address, stored)| f(address, stored));

@@ -35,6 +35,7 @@ enum Step {
     Put(u16, Vec<u8>),
     Push(u16, u8),
     Clear(u16),
+    Get(u16),
     /// The keys of so many steps to come.
     Prefetch(usize),
     Snapshot,
@@ -45,7 +46,9 @@ enum Step {
 impl Step {
     fn key(&self) -> Option<String> {
         match self {
-            Self::Put(key, _) | Self::Push(key, _) | Self::Clear(key) => Some(key.to_string()),
+            Self::Put(key, _) | Self::Push(key, _) | Self::Clear(key) | Self::Get(key) => {
+                Some(key.to_string())
+            }
             _ => None,
         }
     }
@@ -57,6 +60,7 @@ fn step() -> impl Strategy<Value = Step> {
         40 => (key(), prop::collection::vec(any::<u8>(), 0..4)).prop_map(|(k, v)| Step::Put(k, v)),
         20 => (key(), any::<u8>()).prop_map(|(k, v)| Step::Push(k, v)),
         20 => key().prop_map(Step::Clear),
+        20 => key().prop_map(Step::Get),
         3 => (1..100_usize).prop_map(Step::Prefetch),
         2 => Just(Step::Snapshot),
         1 => any::<prop::sample::Index>().prop_map(Step::Write),
@@ -96,6 +100,11 @@ proptest! {
                     let key = key.to_string();
                     states[handle].clear(Keyed::new(&key)).unwrap();
                     reference.remove(&key);
+                }
+                Step::Get(key) => {
+                    let key = key.to_string();
+                    let found = states[handle].get(Keyed::new(&key)).unwrap();
+                    prop_assert_eq!(found, reference.get(&key));
                 }
                 Step::Snapshot => {
                     let view = states.snapshot(CheckpointId::new(1));

@@ -163,7 +163,7 @@ impl<A: Key, S: Data> Cache<A, S> {
     }
 
     /// Calls `f` with each row, once, in no particular order.
-    pub(crate) fn for_each(&self, mut f: impl FnMut(&A, &S)) -> Result<()> {
+    pub(crate) fn for_each(&mut self, mut f: impl FnMut(&A, &S)) -> Result<()> {
         let cached = self.table.iter();
         for (key, row) in cached {
             if let Some(value) = &row.value {
@@ -178,7 +178,7 @@ impl<A: Key, S: Data> Cache<A, S> {
 
     /// Calls `f` with each row of a group whose encoded key starts with `prefix`.
     pub(crate) fn for_each_from(
-        &self,
+        &mut self,
         number: usize,
         prefix: &[u8],
         mut f: impl FnMut(&A, &S),

@@ -229,13 +229,14 @@ impl<K: Key, V: Clone> Table<K, V> {
     }
 
     /// Each entry once, in no particular order.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
+    pub(crate) fn iter(&mut self) -> impl Iterator<Item = (&K, &V)> {
         let entries = self.blocks.iter().flatten();
         entries.map(|(key, value)| (key, value))
     }
 
     /// The entries of one group, in no particular order.
-    pub(crate) fn iter_group(&self, group: usize) -> impl Iterator<Item = (&K, &V)> {
+    pub(crate) fn iter_group(&mut self, group: usize) -> impl Iterator<Item = (&K, &V)> {
+        self.blocks.put_pending();
         let directory = &self.groups[group];
         let firsts = directory.iter().enumerate().filter(|&(at, &number)| {
             at >> self.header(number as usize).depth == 0 // not once more with a higher bit set
@@ -247,7 +248,8 @@ impl<K: Key, V: Clone> Table<K, V> {
     }
 
     /// The entries of a block, of which there are so many as [`blocks`](Self::blocks) says.
-    pub(crate) fn block(&self, number: usize) -> Option<&[(K, V)]> {
+    pub(crate) fn block(&mut self, number: usize) -> Option<&[(K, V)]> {
+        self.blocks.put_pending();
         (number < self.blocks.len()).then(|| self.entries(number))
     }
 
@@ -264,6 +266,7 @@ impl<K: Key, V: Clone> Table<K, V> {
 
     /// Removes the entries of a block whose values `keep` refuses; returns how many those were.
     pub(crate) fn retain_in(&mut self, number: usize, keep: impl FnMut(&V) -> bool) -> usize {
+        self.blocks.put_pending();
         let values = self.entries(number).iter().map(|(_, value)| value);
         let kept: Vec<bool> = values.map(keep).collect();
         let before = kept.len();

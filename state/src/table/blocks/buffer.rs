@@ -4,9 +4,10 @@
 //! times slower than copying into buffers used before. The price is that after a snapshot a table
 //! keeps the memory of the blocks that were copied during it.
 
-use std::sync::PoisonError;
+use std::{ptr::NonNull, sync::PoisonError};
 
 use super::{
+    kept::Kept,
     slabs::{SlabVec, Slabs},
     sync::{Arc, Mutex, MutexGuard, UnsafeCell},
 };
@@ -109,6 +110,29 @@ impl<K, V> Recycle<K, V> {
         };
         let buffer = Arc::get_mut(&mut copy).expect("a spare one is referred to from nowhere else");
         buffer.only_mine(|copy| clone_onto(entries, copy));
+        copy
+    }
+
+    /// A copy that nobody else refers to, with the values that were `kept` in their places.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Kept::put_back`]; and it is still there.
+    pub(super) unsafe fn copy_with(
+        &mut self,
+        entries: &[(K, V)],
+        kept: Option<NonNull<Kept<V>>>,
+    ) -> Arc<Buffer<K, V>>
+    where
+        K: Clone,
+        V: Clone,
+    {
+        let mut copy = self.copy(entries);
+        if let Some(kept) = kept {
+            let buffer = Arc::get_mut(&mut copy).expect("just made");
+            // SAFETY: promised by the caller.
+            buffer.only_mine(|entries| unsafe { kept.as_ref().put_back(entries) });
+        }
         copy
     }
 

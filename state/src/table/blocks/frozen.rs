@@ -1,6 +1,7 @@
 //! A snapshot's face of the blocks: each as it was when they were frozen, once, on any thread.
 
 use std::{
+    ptr::NonNull,
     sync::{OnceLock, atomic::Ordering},
     vec,
 };
@@ -8,7 +9,10 @@ use std::{
 use super::{
     CHUNK, Cell, Cells,
     buffer::{Buffer, Recycle},
-    slot::{Claim, Slot, State},
+    fetch,
+    kept::{Kept, KeptValues},
+    slabs::Slabs,
+    slot::{Claim, Slot},
     sync::Arc,
 };
 
@@ -21,6 +25,8 @@ pub(super) struct Side<K, V> {
     base: Option<u64>,
     pages: Box<[Page<K, V>]>,
     blocks: usize,
+    /// What some slots refer to.
+    kept: KeptValues<V>,
 }
 
 /// One chunk of blocks.
@@ -31,7 +37,9 @@ struct Page<K, V> {
     slots: OnceLock<Slots<K, V>>,
 }
 
-type Slots<K, V> = Box<[Slot<Buffer<K, V>>]>;
+type BlockSlot<K, V> = Slot<Buffer<K, V>, Kept<V>>;
+
+type Slots<K, V> = Box<[BlockSlot<K, V>]>;
 
 impl<K, V> Side<K, V> {
     pub(super) fn new(
@@ -39,6 +47,7 @@ impl<K, V> Side<K, V> {
         base: Option<u64>,
         blocks: usize,
         cells: impl Iterator<Item = Arc<Cells<K, V>>>,
+        slabs: Slabs,
     ) -> Self {
         let page = |cells| Page {
             cells,
@@ -49,6 +58,7 @@ impl<K, V> Side<K, V> {
             base,
             pages: cells.map(page).collect(),
             blocks,
+            kept: KeptValues::new(slabs),
         };
         if cfg!(loom) {
             let made = side
@@ -76,13 +86,27 @@ impl<K, V> Side<K, V> {
         if written <= self.epoch {
             self.wants(written)
         } else {
-            // The task has written to it since, and with that has said what it was.
-            self.base.is_none() || self.slot(number).is_given()
+            // The task has written to it since, and has seen to it that this gets what it was.
+            self.base.is_none() || self.slot(number).is_provided()
         }
     }
 
-    pub(super) fn slot(&self, number: usize) -> &Slot<Buffer<K, V>> {
+    pub(super) fn slot(&self, number: usize) -> &BlockSlot<K, V> {
         &self.pages[number / CHUNK].slots()[number % CHUNK]
+    }
+
+    /// Brings into the cache what the task will need for a first write to the block.
+    #[inline]
+    pub(super) fn fetch(&self, number: usize) {
+        if number < self.blocks {
+            fetch(self.slot(number));
+            fetch(self.cell(number));
+        }
+    }
+
+    /// Where values for this snapshot are kept.
+    pub(super) fn kept(&self) -> &KeptValues<V> {
+        &self.kept
     }
 
     fn cell(&self, number: usize) -> &Cell<K, V> {
@@ -91,7 +115,7 @@ impl<K, V> Side<K, V> {
 }
 
 impl<K, V> Page<K, V> {
-    fn slots(&self) -> &[Slot<Buffer<K, V>>] {
+    fn slots(&self) -> &[BlockSlot<K, V>] {
         let slots = || (0..CHUNK).map(|_| Slot::new()).collect();
         self.slots.get_or_init(slots)
     }
@@ -196,11 +220,12 @@ impl<K: Clone, V: Clone> Frozen<K, V> {
             // Before the claim (3).
             let live = self.side.cell(number).live.load(Ordering::Acquire);
             let slot = self.side.slot(number);
-            if slot.claim_in_place() {
-                // SAFETY: until the slot is given something, the task neither writes to the buffer nor
-                // frees it (2, 3). If `clone` panics, the slot goes on being read.
-                let copy = unsafe { (*live).read(|entries| self.recycle.copy(entries)) };
-                slot.give(State::Reading, copy); // or the task has, and its own block too
+            if let Some(kept) = slot.claim_in_place() {
+                // SAFETY: just claimed.
+                let copy = unsafe { copy_as_it_was(&mut self.recycle, live, kept) };
+                if let Some(given) = slot.provide(copy) {
+                    self.recycle.done_with(given);
+                }
             }
         }
     }
@@ -210,24 +235,47 @@ impl<K: Clone, V: Clone> Frozen<K, V> {
         // Before the claim (3).
         let live = self.side.cell(number).live.load(Ordering::Acquire);
         let slot = self.side.slot(number);
-        match slot.claim() {
-            Claim::InPlace => {
+        let copy = match slot.claim() {
+            Claim::InPlace(None) => {
                 let _done = Done {
                     slot,
                     recycle: &mut self.recycle,
                 };
                 // SAFETY: until `done` the task neither writes to the buffer nor frees it (2, 3).
-                Some(unsafe { (*live).read(f) })
+                return Some(unsafe { (*live).read(f) });
             }
-            Claim::Given(copy) => {
-                // SAFETY: nobody writes to a copy, or to a block that the task has given away.
-                let result = unsafe { copy.read(f) };
-                self.recycle.done_with(copy);
-                Some(result)
+            Claim::InPlace(kept) => {
+                // SAFETY: just claimed.
+                let copy = unsafe { copy_as_it_was(&mut self.recycle, live, kept) };
+                drop(Done {
+                    slot,
+                    recycle: &mut self.recycle,
+                });
+                copy
             }
-            Claim::Taken => None,
-        }
+            Claim::Given(copy) => copy,
+            Claim::Taken => return None,
+        };
+        // SAFETY: nobody writes to a copy, or to a block that the task has given away.
+        let result = unsafe { copy.read(f) };
+        self.recycle.done_with(copy);
+        Some(result)
     }
+}
+
+/// A copy of a block as it was when it was frozen. If a `clone` panics, the slot goes on being read.
+///
+/// # Safety
+///
+/// The block was claimed, after it was found at `live`, and its slot has not been given anything by the caller.
+unsafe fn copy_as_it_was<K: Clone, V: Clone>(
+    recycle: &mut Recycle<K, V>,
+    live: *const Buffer<K, V>,
+    kept: Option<NonNull<Kept<V>>>,
+) -> Arc<Buffer<K, V>> {
+    // SAFETY: until `done` or `give` the task neither writes to the buffer nor frees it (2, 3), and what was kept is as
+    // old as its side (5).
+    unsafe { (*live).read(|entries| recycle.copy_with(entries, kept)) }
 }
 
 /// The wanted blocks of a view, by rising group.
@@ -282,7 +330,7 @@ impl<K, V> Drop for Frozen<K, V> {
 
 /// Gives a block back that was read in place, however the reading ended.
 struct Done<'a, K, V> {
-    slot: &'a Slot<Buffer<K, V>>,
+    slot: &'a BlockSlot<K, V>,
     recycle: &'a mut Recycle<K, V>,
 }
 

@@ -30,6 +30,11 @@ fn set(blocks: &mut Blocks<u8, Box<u8>, ()>, number: usize, value: u8) {
     blocks.modify(number, |entries, ()| *entries[0].1 = value);
 }
 
+/// As [`set`], but only the value changes.
+fn change(blocks: &mut Blocks<u8, Box<u8>, ()>, number: usize, value: u8) {
+    **blocks.value_mut(Spot::At(number, 0)) = value;
+}
+
 fn drained(frozen: Frozen<u8, Box<u8>>) -> Vec<Entry> {
     let mut found = Vec::new();
     let all: Result<(), ()> = frozen.drain(|group, entries| {
@@ -45,7 +50,7 @@ fn values(entries: &[Entry]) -> Vec<u8> {
     entries.iter().map(|(_, value)| **value).collect()
 }
 
-fn live(blocks: &Blocks<u8, Box<u8>, ()>) -> Vec<u8> {
+fn live(blocks: &mut Blocks<u8, Box<u8>, ()>) -> Vec<u8> {
     blocks.iter().flat_map(values).collect()
 }
 
@@ -61,7 +66,7 @@ fn later_writes_are_invisible_to_a_snapshot() {
         set(&mut blocks, 0, 3);
         let found = writer.join().expect("the writer does not panic");
         assert_eq!(values(&found), [0, 0]);
-        assert_eq!(live(&blocks), [3, 2]);
+        assert_eq!(live(&mut blocks), [3, 2]);
     });
 }
 
@@ -79,7 +84,94 @@ fn later_writes_are_invisible_to_a_pressed_snapshot() {
         set(&mut blocks, 1, 2);
         let found = writer.join().expect("the writer does not panic");
         assert_eq!(values(&found), [0, 0]);
-        assert_eq!(live(&blocks), [1, 2]);
+        assert_eq!(live(&mut blocks), [1, 2]);
+    });
+}
+
+/// Values that change are kept, and those of a block that changes once more are copied with it.
+#[test]
+fn values_that_change_are_kept_as_they_were() {
+    interleaved(|| {
+        let mut blocks = two_blocks();
+        let frozen = blocks.freeze(None);
+        let writer = thread::spawn(move || drained(frozen));
+        change(&mut blocks, 0, 1);
+        assert_eq!(**blocks.value(Spot::At(0, 0)), 1);
+        change(&mut blocks, 1, 2);
+        change(&mut blocks, 0, 3);
+        let found = writer.join().expect("the writer does not panic");
+        assert_eq!(values(&found), [0, 0]);
+        assert_eq!(live(&mut blocks), [3, 2]);
+    });
+}
+
+/// The same with a writer that takes all blocks aside before it reads them.
+#[test]
+fn a_pressed_snapshot_takes_blocks_aside_as_they_were() {
+    interleaved(|| {
+        let mut blocks = two_blocks();
+        let mut frozen = blocks.freeze(None);
+        let writer = thread::spawn(move || {
+            frozen.take_aside();
+            drained(frozen)
+        });
+        change(&mut blocks, 0, 1);
+        change(&mut blocks, 0, 2);
+        change(&mut blocks, 1, 3);
+        let found = writer.join().expect("the writer does not panic");
+        assert_eq!(values(&found), [0, 0]);
+        assert_eq!(live(&mut blocks), [2, 3]);
+    });
+}
+
+/// A value is kept for one snapshot when another is opened, and both get what they want.
+#[test]
+fn a_snapshot_is_opened_while_values_are_kept_for_another() {
+    interleaved(|| {
+        let mut blocks = two_blocks();
+        let one = blocks.freeze(None);
+        let base = one.epoch();
+        let one = thread::spawn(move || drained(one));
+        change(&mut blocks, 0, 1);
+        let two = blocks.freeze(Some(base));
+        change(&mut blocks, 0, 2);
+        change(&mut blocks, 1, 3);
+        assert_eq!(values(&one.join().expect("it does not panic")), [0, 0]);
+        assert_eq!(values(&drained(two)), [1]);
+        assert_eq!(live(&mut blocks), [2, 3]);
+    });
+}
+
+/// An entry whose value is taken goes after its block was copied, and one whose value is changed stays.
+#[test]
+fn values_that_are_lent_are_kept_as_they_were() {
+    interleaved(|| {
+        let mut blocks = two_blocks();
+        let frozen = blocks.freeze(None);
+        let writer = thread::spawn(move || drained(frozen));
+        let one = |value: &mut Option<Box<u8>>| *value = Some(Box::new(1));
+        blocks.lend(Spot::At(0, 0), one, |_, _, ()| {});
+        blocks.lend(Spot::At(1, 0), |value| *value = None, |_, _, ()| {});
+        let found = writer.join().expect("the writer does not panic");
+        assert_eq!(values(&found), [0, 0]);
+        assert_eq!(live(&mut blocks), [1]);
+    });
+}
+
+/// A snapshot is cancelled while the task keeps values for it.
+#[test]
+fn a_cancelled_snapshot_leaves_what_was_kept() {
+    interleaved(|| {
+        let mut blocks = two_blocks();
+        let frozen = blocks.freeze(None);
+        let canceller = thread::spawn(move || drop(frozen));
+        change(&mut blocks, 0, 1);
+        change(&mut blocks, 1, 1);
+        canceller.join().expect("it does not panic");
+        let frozen = blocks.freeze(None);
+        change(&mut blocks, 0, 2);
+        assert_eq!(values(&drained(frozen)), [1, 1]);
+        assert_eq!(live(&mut blocks), [2, 1]);
     });
 }
 
@@ -97,7 +189,7 @@ fn two_snapshots_may_read_the_same_block() {
         for writer in [one, two] {
             assert_eq!(values(&writer.join().expect("it does not panic")), [0]);
         }
-        assert_eq!(live(&blocks), [1]);
+        assert_eq!(live(&mut blocks), [1]);
     });
 }
 
@@ -115,7 +207,7 @@ fn a_cancelled_snapshot_gives_everything_back() {
         set(&mut blocks, 0, 2);
         set(&mut blocks, 1, 2);
         assert_eq!(values(&drained(frozen)), [1, 0]);
-        assert_eq!(live(&blocks), [2, 2]);
+        assert_eq!(live(&mut blocks), [2, 2]);
     });
 }
 
@@ -162,7 +254,7 @@ fn what_has_not_changed_is_passed_over_or_read_as_it_was() {
         let wanted: Vec<u32> = wanted.iter().map(|block| block.number).collect();
         assert_eq!(wanted, [0], "whenever it asks");
         assert!(found == [1] || found == [1, 0], "{found:?}");
-        assert_eq!(live(&blocks), [2, 2]);
+        assert_eq!(live(&mut blocks), [2, 2]);
     });
 }
 
@@ -187,6 +279,6 @@ fn notes_fall_before_they_mislead() {
         assert!(noted.is_none_or(|value| value == 2), "{noted:?}");
         let found = writer.join().expect("the writer does not panic");
         assert_eq!(values(&found), [0, 0]);
-        assert_eq!(live(&blocks), [1, 2]);
+        assert_eq!(live(&mut blocks), [1, 2]);
     });
 }

@@ -6,23 +6,25 @@
 //! Frozen    a snapshot's: reads each block once as it was when it was frozen, from any thread
 //! ```
 //!
-//! A snapshot is a number, the epoch. Each block knows in which epoch it was last written to. On the
-//! first write in a later epoch the task settles with the open snapshots ([`slot`]): it copies the
-//! block aside for those that have not read it, and then writes in place. Where a writer is just reading
-//! in place, the task leaves the block to it and goes on with the copy. So neither ever waits for the other.
+//! A snapshot is a number, the epoch. Each block knows in which epoch it was last settled. Before it writes in
+//! a later epoch, the task settles with the open snapshots ([`slot`]): it copies the block aside for those that have
+//! not read it, and then writes in place. Where a writer is just reading in place, the task leaves the block to it and
+//! goes on with the copy. The first few values that change in a block are not worth a copy: each is kept as it was
+//! ([`settle`]). So the task never waits for a writer, and a writer for no more than the swap of two values.
 //!
 //! What makes the pointers sound:
 //!
 //! 1. A cell refers to its block's live buffer, and owns one count of it. It is freed with the cell, or
 //!    replaced by the task; the cells are shared with the snapshots, and so outlive what reads them.
-//! 2. Only the task writes to a live buffer, only through `&mut Blocks`, and only if the block's epoch is
-//!    the current one: then each snapshot that may read the block has settled, or was opened before the
-//!    block was there.
+//! 2. Only the task writes to a live buffer, only through `&mut Blocks`, and only if the block was settled in the current
+//!    epoch: then each snapshot that may read the block has what it wants, or was opened before the block was there.
+//!    Or only one has not, and the task writes one value between `begin` and `end` of its slot.
 //! 3. A writer reads a live buffer only between `claim` and `done`, and reads the cell before it claims:
 //!    before the task, which must give first, can replace the buffer.
 //! 4. A note that stands points to an entry of a live buffer, and says that the task may write to it only if the
-//!    block's epoch is the current one. Whatever adds, moves or removes entries, replaces a buffer or begins an epoch
-//!    makes all notes fall.
+//!    block was settled in the current epoch. Whatever adds, moves or removes entries, replaces a buffer or begins an
+//!    epoch makes all notes fall; so does lending a value that is not in its place.
+//! 5. What is kept of values for a snapshot goes with its `Side`, which the slots that refer to it go with as well.
 //!
 //! A snapshot may want only the blocks that were written to since an earlier one, its base. The others cost
 //! neither side anything: the task copies nothing for it, and the writer need not look at them.
@@ -33,9 +35,12 @@
 
 mod buffer;
 mod frozen;
+mod kept;
+mod lend;
 #[cfg(all(test, loom))]
 mod loom_tests;
 mod noted;
+mod settle;
 mod slabs;
 mod slot;
 mod sync;
@@ -43,7 +48,7 @@ mod sync;
 use std::{
     fmt,
     marker::PhantomData,
-    mem::{self, ManuallyDrop},
+    mem,
     ptr::{self, NonNull},
     slice,
     sync::atomic::{AtomicU16, Ordering},
@@ -55,9 +60,9 @@ use frozen::Side;
 pub(crate) use frozen::{BlockId, ByGroup, Frozen};
 use noted::Notes;
 pub(crate) use noted::Spot;
+use settle::Pending;
 use slabs::SlabVec;
 pub(crate) use slabs::Slabs;
-use slot::State;
 use sync::{Arc, AtomicPtr, AtomicU64, fence};
 
 /// Blocks are added in chunks of so many, which stay where they are: no growth copies all of them.
@@ -76,6 +81,7 @@ pub(crate) struct Blocks<K, V, X> {
     /// First writes in this epoch, as long as a snapshot was open.
     pressed: usize,
     notes: Notes<K, V>,
+    pending: Option<Pending<V>>,
 }
 
 struct Chunk<K, V, X> {
@@ -87,11 +93,13 @@ struct Chunk<K, V, X> {
 /// The task's side of a block: in a cache line, which is what each access reads first.
 #[repr(align(64))]
 pub(crate) struct Block<K, V, X> {
-    /// The epoch in which it was last written to.
-    written: u64,
+    /// The epoch in which it was last settled with all snapshots: they do not need it any more.
+    settled: u64,
     /// Where the live buffer has its entries, and how many.
     entries: NonNull<(K, V)>,
-    len: usize,
+    len: u32,
+    /// How many values were kept for the snapshot with which it is not settled, if there is one.
+    kept: u16,
     extra: X,
 }
 
@@ -106,7 +114,7 @@ struct Cell<K, V> {
     /// From [`Arc::into_raw`]; null as long as there is no such block.
     live: AtomicPtr<Buffer<K, V>>,
     group: AtomicU16,
-    /// As in the block, for writers that want only what has changed.
+    /// The epoch in which the block was last written to.
     written: AtomicU64,
     owns: PhantomData<Arc<Buffer<K, V>>>,
 }
@@ -132,6 +140,7 @@ impl<K: Clone, V: Clone, X> Blocks<K, V, X> {
             recycle: Recycle::new(capacity),
             pressed: 0,
             notes: Notes::new(),
+            pending: None,
         }
     }
 
@@ -157,9 +166,10 @@ impl<K: Clone, V: Clone, X> Blocks<K, V, X> {
         let buffer = Arc::into_raw(Buffer::new(Entries::new_in(self.recycle.slabs().clone())));
         cell.live.store(buffer.cast_mut(), Ordering::Release);
         chunk.blocks.push(Block {
-            written: self.epoch, // of no interest to snapshots that are open already
+            settled: self.epoch, // of no interest to snapshots that are open already
             entries: NonNull::dangling(),
             len: 0,
+            kept: 0,
             extra,
         });
         self.len = (chunks - 1) * CHUNK + chunk.blocks.len();
@@ -196,26 +206,48 @@ impl<K: Clone, V: Clone, X> Blocks<K, V, X> {
         }
     }
 
+    fn cell(&self, number: usize) -> &Cell<K, V> {
+        &self.chunks[number / CHUNK].cells[number % CHUNK]
+    }
+
+    #[inline]
+    fn is_settled(&self, number: usize) -> bool {
+        self.block(number).settled == self.epoch
+    }
+
     #[inline]
     pub(crate) fn extra_mut(&mut self, number: usize) -> &mut X {
         &mut self.block_mut(number).extra
     }
 
     /// The entries of all blocks.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &[(K, V)]> {
+    pub(crate) fn iter(&mut self) -> impl Iterator<Item = &[(K, V)]> {
+        self.put_pending();
         let blocks = self.chunks.iter().flat_map(|chunk| &chunk.blocks);
         blocks.map(Block::entries)
     }
 
-    /// The value of the entry at `at`, to change in place.
+    /// The value of the entry at `at` of a block that is settled.
     #[inline]
-    fn value_at(&mut self, number: usize, at: usize) -> &mut V {
-        self.settle(number);
+    fn value_in_place(&mut self, number: usize, at: usize) -> &mut V {
+        debug_assert!(self.is_settled(number), "see `settle`");
+        self.watched(number);
         let block = self.block_mut(number);
-        assert!(at < block.len, "an entry was found there");
+        assert!(at < block.len(), "an entry was found there");
         // SAFETY: `at` is one of the entries, of a buffer that only the task reads and writes (2).
         unsafe { &mut (*block.entries.as_ptr().add(at)).1 }
     }
+
+    /// Comes before a write that goes by a pointer, which loom would not see.
+    #[cfg(loom)]
+    fn watched(&self, number: usize) {
+        // SAFETY: only the task replaces the buffer, and it may write to it now.
+        unsafe { (*self.cell(number).live.unsync_load()).write(|_| ()) };
+    }
+
+    #[cfg(not(loom))]
+    #[inline]
+    const fn watched(&self, _number: usize) {}
 
     /// Lends entries and `X`, to change in any way.
     #[inline]
@@ -224,6 +256,7 @@ impl<K: Clone, V: Clone, X> Blocks<K, V, X> {
         number: usize,
         f: impl FnOnce(&mut Entries<K, V>, &mut X) -> R,
     ) -> R {
+        self.put_pending();
         self.settle(number);
         self.notes.fall();
         let Chunk { blocks, cells } = &mut self.chunks[number / CHUNK];
@@ -247,129 +280,26 @@ impl<K: Clone, V: Clone, X> Blocks<K, V, X> {
         }
     }
 
-    /// Lends the value at a spot as an `Option`, to change, replace or clear. If it is cleared, the last
-    /// entry has taken the place of this one by the time that `cleared` is called with the position.
-    ///
-    /// The entry is kept or removed however `f` ends, also by a panic.
-    #[inline]
-    pub(crate) fn lend<R>(
-        &mut self,
-        spot: Spot,
-        f: impl FnOnce(&mut Option<V>) -> R,
-        cleared: impl FnOnce(usize, &[(K, V)], &mut X),
-    ) -> R {
-        let place: *mut V = self.value_mut(spot);
-        // SAFETY: `Lent` writes a value back there, or removes the entry.
-        let value = unsafe { ptr::read(place) };
-        let mut lent = Lent {
-            blocks: self,
-            spot,
-            place,
-            value: Some(value),
-            cleared: Some(cleared),
-        };
-        f(&mut lent.value)
-    }
-
-    /// Removes the entry at a spot, whose value has been moved out; the last one takes its place.
-    ///
-    /// # Safety
-    ///
-    /// The value was moved out, and nobody else drops it.
-    #[cold]
-    unsafe fn remove(&mut self, spot: Spot, then: impl FnOnce(usize, &[(K, V)], &mut X)) {
-        let (number, at) = self.resolve(spot);
-        self.modify(number, |entries, extra| {
-            let last = entries.len() - 1;
-            entries.swap(at, last);
-            // SAFETY: one entry fewer than there were. The last one is ours then: its value was moved out,
-            // and its key is read here, once.
-            let key = unsafe {
-                entries.set_len(last);
-                ptr::read(&raw const (*entries.as_ptr().add(last)).0)
-            };
-            then(at, entries, extra);
-            drop(key);
-        });
-    }
-
     /// A view of all blocks as of now, which later writes do not change; or only of those written to
     /// since the freeze whose epoch was `base`.
     pub(crate) fn freeze(&mut self, base: Option<u64>) -> Frozen<K, V> {
+        self.put_pending();
         let through = self.open.extract_if(.., |side| !is_wanted(side)).collect();
         let cells = self.chunks.iter().map(|chunk| Arc::clone(&chunk.cells));
         let blocks = self.chunks.iter().map(|chunk| chunk.blocks.len()).sum();
         // The keys of the next interval are likely to be like those of the last.
         let pressed = 2 * mem::take(&mut self.pressed) > blocks;
-        let side = Arc::new(Side::new(self.epoch, base, blocks, cells));
+        let side = Arc::new(Side::new(
+            self.epoch,
+            base,
+            blocks,
+            cells,
+            self.slabs().clone(),
+        ));
         self.open.push(Arc::clone(&side));
         self.epoch += 1;
         self.notes.fall();
         Frozen::new(side, self.recycle.another(), pressed, through)
-    }
-
-    /// Before each write to a block: makes sure that no snapshot needs it as it is.
-    #[inline]
-    fn settle(&mut self, number: usize) {
-        if self.block(number).written != self.epoch {
-            self.settle_with_snapshots(number);
-        }
-    }
-
-    #[cold]
-    fn settle_with_snapshots(&mut self, number: usize) {
-        let Chunk { blocks, cells } = &mut self.chunks[number / CHUNK];
-        let (block, cell) = (&mut blocks[number % CHUNK], &cells[number % CHUNK]);
-        // SAFETY: the cell owns the count that this borrows (1).
-        let live = ManuallyDrop::new(unsafe { Arc::from_raw(cell.live.load(Ordering::Relaxed)) });
-        let (mut copy, mut left) = (None, false);
-        let mut pressed = false;
-        for side in self.open.iter().filter(|side| is_wanted(side)) {
-            pressed |= side.wants(block.written);
-            if side.epoch() < block.written {
-                continue; // it was settled with then
-            }
-            let slot = side.slot(number);
-            loop {
-                // At most three rounds: the writer makes one step from free and one from reading.
-                let expected = slot.state();
-                let given = match expected {
-                    State::Settled => break,
-                    State::Free if !side.wants(block.written) => {
-                        if slot.pass_over() {
-                            break;
-                        }
-                        continue; // the writer reads it all the same
-                    }
-                    State::Reading => Arc::clone(&live),
-                    // A user's `clone` may panic; nothing has changed yet for this slot.
-                    State::Free => {
-                        Arc::clone(copy.get_or_insert_with(|| self.recycle.copy(block.entries())))
-                    }
-                };
-                if slot.give(expected, given) {
-                    left |= expected == State::Reading;
-                    break;
-                }
-            }
-        }
-        self.pressed += usize::from(pressed);
-        if left {
-            self.notes.fall();
-            let mine = self.recycle.copy(block.entries());
-            // SAFETY: just made, and nobody else refers to it.
-            unsafe { mine.write(|entries| block.locate(entries)) };
-            let mine = Arc::into_raw(mine).cast_mut();
-            // Release: whoever reads the cell next, reads these entries.
-            cell.live.store(mine, Ordering::Release);
-            drop(ManuallyDrop::into_inner(live)); // the count of the cell
-        }
-        if let Some(copy) = copy {
-            self.recycle.done_with(copy); // if the writer was faster
-        }
-        block.written = self.epoch;
-        // Release: a writer that sees it, sees what the task has settled with its slot.
-        cell.written.store(self.epoch, Ordering::Release);
     }
 }
 
@@ -393,11 +323,16 @@ impl<K, V, X> Block<K, V, X> {
         &self.extra
     }
 
+    /// As they are in place: the value that was lent last may have changed since.
     #[inline]
     pub(crate) fn entries(&self) -> &[(K, V)] {
         // SAFETY: they are those of the live buffer, which its cell owns (1), and which is written to
         // through `&mut Blocks` only (2).
-        unsafe { slice::from_raw_parts(self.entries.as_ptr(), self.len) }
+        unsafe { slice::from_raw_parts(self.entries.as_ptr(), self.len()) }
+    }
+
+    const fn len(&self) -> usize {
+        self.len as usize
     }
 
     fn locate(&mut self, entries: &mut Entries<K, V>) {
@@ -430,37 +365,14 @@ fn is_wanted<K, V>(side: &Arc<Side<K, V>>) -> bool {
 struct Located<'a, K, V> {
     entries: &'a mut Entries<K, V>,
     first: &'a mut NonNull<(K, V)>,
-    len: &'a mut usize,
+    len: &'a mut u32,
 }
 
 impl<K, V> Drop for Located<'_, K, V> {
     #[inline]
     fn drop(&mut self) {
-        *self.len = self.entries.len();
+        *self.len = u32::try_from(self.entries.len()).expect("blocks are small");
         *self.first = NonNull::new(self.entries.as_mut_ptr()).expect("a `Vec` has no null pointer");
-    }
-}
-
-/// Blocks of which one entry has its value moved out, into here.
-struct Lent<'a, K: Clone, V: Clone, X, F: FnOnce(usize, &[(K, V)], &mut X)> {
-    blocks: &'a mut Blocks<K, V, X>,
-    spot: Spot,
-    /// Where the value was, in a block that is settled.
-    place: *mut V,
-    value: Option<V>,
-    cleared: Option<F>,
-}
-
-impl<K: Clone, V: Clone, X, F: FnOnce(usize, &[(K, V)], &mut X)> Drop for Lent<'_, K, V, X, F> {
-    #[inline]
-    fn drop(&mut self) {
-        if let Some(value) = self.value.take() {
-            // SAFETY: the value there was moved out, and the blocks have not been touched since.
-            unsafe { self.place.write(value) };
-        } else if let Some(cleared) = self.cleared.take() {
-            // SAFETY: the value was moved out to here, and is gone.
-            unsafe { self.blocks.remove(self.spot, cleared) };
-        }
     }
 }
 

@@ -65,6 +65,7 @@ impl<K, V> Notes<K, V> {
 impl<K: Clone, V: Clone, X> Blocks<K, V, X> {
     /// Forgets all that was noted.
     pub(crate) fn forget(&mut self) {
+        self.put_pending();
         self.notes.notes.clear();
         self.notes.good_for = GoodFor::Writing;
     }
@@ -81,6 +82,7 @@ impl<K: Clone, V: Clone, X> Blocks<K, V, X> {
             chunks,
             len,
             epoch,
+            open,
             notes,
             ..
         } = self;
@@ -93,12 +95,17 @@ impl<K: Clone, V: Clone, X> Blocks<K, V, X> {
             };
             if let Some(block) = block_in(chunks, *len, number as usize)
                 && let Some(at) = find(&block.extra, by)
-                && at < block.len
+                && at < block.len()
             {
                 // SAFETY: there are `len` entries.
                 let entry = unsafe { block.entries.add(at) };
                 fetch(entry.as_ptr());
-                are_settled &= block.written == *epoch;
+                if block.settled != *epoch {
+                    are_settled = false;
+                    for side in &*open {
+                        side.fetch(number as usize);
+                    }
+                }
                 note.entry = Some(entry);
                 note.at = u32::try_from(at).expect("blocks are small");
             }
@@ -135,25 +142,40 @@ impl<K: Clone, V: Clone, X> Blocks<K, V, X> {
     #[inline]
     pub(crate) fn value(&self, spot: Spot) -> &V {
         let (number, at) = self.resolve(spot);
-        &self.block(number).entries()[at].1
+        let pending = self.pending.as_ref();
+        let pending = pending.and_then(|pending| pending.value_of(number, at));
+        pending.unwrap_or_else(|| &self.block(number).entries()[at].1)
     }
 
-    /// The value at a spot, to change in place.
+    /// The value at a spot, to be changed before the next call.
     #[inline]
     pub(crate) fn value_mut(&mut self, spot: Spot) -> &mut V {
-        if let Spot::Noted(note) = spot
-            && let Some(entry) = self.notes.entry(note, GoodFor::Writing)
-        {
+        if let Some(entry) = self.entry_to_write(spot) {
             // SAFETY: it is in a live buffer (4) that only the task reads and writes (2).
             return unsafe { &mut (*entry.as_ptr()).1 };
         }
-        self.settled_value(spot)
-    }
-
-    #[inline(never)]
-    fn settled_value(&mut self, spot: Spot) -> &mut V {
         let (number, at) = self.resolve(spot);
         self.value_at(number, at)
+    }
+
+    /// The value at a spot, to be changed in place; none if a clone is to be [put](Self::put_later) there.
+    #[inline]
+    pub(super) fn value_to_write(&mut self, spot: Spot) -> Option<&mut V> {
+        if let Some(entry) = self.entry_to_write(spot) {
+            // SAFETY: as for `value_mut`.
+            return Some(unsafe { &mut (*entry.as_ptr()).1 });
+        }
+        let (number, at) = self.resolve(spot);
+        self.settled_value(number, at)
+    }
+
+    /// Where a note leads to that is good for writing.
+    #[inline]
+    fn entry_to_write(&self, spot: Spot) -> Option<NonNull<(K, V)>> {
+        match spot {
+            Spot::Noted(note) => self.notes.entry(note, GoodFor::Writing),
+            Spot::At(..) => None,
+        }
     }
 
     /// The block and the position of a spot.

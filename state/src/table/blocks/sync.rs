@@ -8,11 +8,15 @@ pub(super) use loom::{
         Arc, Mutex, MutexGuard,
         atomic::{AtomicPtr, AtomicU64, fence},
     },
+    thread::yield_now,
 };
 #[cfg(not(loom))]
-pub(super) use std::sync::{
-    Arc, Mutex, MutexGuard,
-    atomic::{AtomicPtr, AtomicU64, fence},
+pub(super) use std::{
+    sync::{
+        Arc, Mutex, MutexGuard,
+        atomic::{AtomicPtr, AtomicU64, fence},
+    },
+    thread::yield_now,
 };
 
 /// [`std::cell::UnsafeCell`], asked the way loom's is.
