@@ -60,10 +60,11 @@
 //! # Cost
 //!
 //! A `u64` key with an `i64` value takes some 25 bytes: 16 for the entry, 5 for its place in an index, and
-//! room for growth; a value of another size takes its size and these 9. The first write to a block of 4 KiB after a snapshot
-//! copies the block aside, unless the snapshot has been written up to there; with uniform keys that is nearly every block, so a
-//! snapshot costs the task about as much as copying the table once, and memory for a second one, which is kept for
-//! the next snapshot. Lists and maps are shared with the snapshot in chunks.
+//! room for growth; a value of another size takes its size and these 9. After a snapshot the first
+//! three values that change in a block of 4 KiB are kept one by one, and the next change copies the block aside, unless the
+//! snapshot has been written up to there. With uniform keys that is nearly every block in the end, so a
+//! snapshot costs the task up to as much as copying the table once, spread over many batches, and memory for a second
+//! one, which is kept for the next snapshot. Lists and maps are shared with the snapshot in chunks.
 //!
 //! Entries and what finds them are asked for in huge pages (`madvise`, on Linux), which a table of many megabytes gains from,
 //! and for 64 KiB if it has few; what values own is the allocator's.

@@ -6,6 +6,7 @@
 //! sees, or whose text is no longer there, fails the run.
 
 mod aligner;
+mod blocks;
 mod committer;
 mod coordinator;
 mod increments;
@@ -48,6 +49,7 @@ const LISTS: &[(&str, &[Mutant])] = &[
     ("store, upserts", storage::MUTANTS),
     ("incremental snapshots", increments::MUTANTS),
     ("kinds of state", kinds::MUTANTS),
+    ("blocks of state", blocks::MUTANTS),
     ("committer", committer::MUTANTS),
     ("key groups", keygroups::MUTANTS),
 ];

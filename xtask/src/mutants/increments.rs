@@ -19,8 +19,6 @@ const INDEX: &str = "state/src/images/index.rs";
 const WRITER: &str = "state/src/images/writer.rs";
 const STATES: &str = "state/src/states/snapshots.rs";
 const SNAPSHOT: &str = "state/src/snapshot.rs";
-const BLOCKS: &str = "state/src/table/blocks/mod.rs";
-const FROZEN: &str = "state/src/table/blocks/frozen.rs";
 const NAMED: &str = "storage/src/named.rs";
 const DELETION: &str = "storage/src/store/deletion.rs";
 const FILE: &str = "storage/src/file.rs";
@@ -84,27 +82,6 @@ pub(super) const MUTANTS: &[Mutant] = &[
         to: "if entries.is_empty() {",
         test: STATE,
         why: "keys that were cleared come back",
-    },
-    Mutant {
-        file: FROZEN,
-        from: "self.base.is_none() || self.slot(number).is_given()",
-        to: "self.base.is_none()",
-        test: STATE,
-        why: "what was changed before and after the snapshot is not in it",
-    },
-    Mutant {
-        file: FROZEN,
-        from: "self.base.is_none_or(|base| written > base)",
-        to: "self.base.is_none_or(|base| written > base + 1)",
-        test: STATE,
-        why: "what was changed right after the base is not in the snapshot",
-    },
-    Mutant {
-        file: BLOCKS,
-        from: "cell.written.store(self.epoch, Ordering::Release);",
-        to: "",
-        test: STATE,
-        why: "the writer does not know what has changed",
     },
     Mutant {
         file: STATES,

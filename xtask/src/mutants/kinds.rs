@@ -23,8 +23,6 @@ const TABLE: &str = "state/src/table/mod.rs";
 const READ_AHEAD: &str = "state/src/read_ahead.rs";
 const LOAD: &str = "state/src/table/load.rs";
 const INDEX: &str = "state/src/table/index.rs";
-const BLOCKS: &str = "state/src/table/blocks/mod.rs";
-const NOTED: &str = "state/src/table/blocks/noted.rs";
 const TIMERS: &str = "state/src/timers.rs";
 const TTL: &str = "state/src/ttl.rs";
 const EXPIRY: &str = "state/src/expiry.rs";
@@ -190,34 +188,6 @@ pub(super) const MUTANTS: &[Mutant] = &[
         to: "Some(Spot::Noted(note))",
         test: STATE,
         why: "another key with the same hash is taken for this one",
-    },
-    Mutant {
-        file: BLOCKS,
-        from: "        self.settle(number);\n        self.notes.fall();\n",
-        to: "        self.settle(number);\n",
-        test: STATE,
-        why: "a pointer is followed to where an entry was",
-    },
-    Mutant {
-        file: BLOCKS,
-        from: "        self.epoch += 1;\n        self.notes.fall();\n",
-        to: "        self.epoch += 1;\n",
-        test: STATE,
-        why: "a write reaches a snapshot taken before it",
-    },
-    Mutant {
-        file: NOTED,
-        from: "are_settled &= block.written == *epoch;",
-        to: "are_settled &= block.written <= *epoch;",
-        test: STATE,
-        why: "a block is written to that a snapshot still needs",
-    },
-    Mutant {
-        file: NOTED,
-        from: "if self.good_for >= needed {",
-        to: "if self.good_for > GoodFor::Nothing {",
-        test: STATE,
-        why: "what may be read is written to",
     },
     Mutant {
         file: READ_AHEAD,

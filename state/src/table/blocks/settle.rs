@@ -269,7 +269,7 @@ mod tests {
             found.extend(entries.iter().map(|(_, value)| **value));
             Ok(())
         });
-        all.unwrap();
+        all.expect("it does not fail");
         found
     }
 
