@@ -262,9 +262,17 @@ mod tests {
     #[test]
     fn a_value_is_written_where_it_is_now_whether_or_not_the_note_stands() {
         stand_after(|blocks| {
+            let note = |blocks: &mut Blocks<u64, String, ()>| {
+                blocks.forget();
+                blocks.note([(0, ())].into_iter(), |(), ()| Some(0));
+            };
             let frozen = blocks.freeze(None);
-            blocks.value_mut(Spot::Noted(0)).push('?');
+            note(blocks);
+            blocks.value_mut(Spot::Noted(0)).push('?'); // not in its place yet
             assert_eq!(blocks.value(Spot::Noted(0)), "old!?");
+            assert!(blocks.noted(0).is_none());
+            note(blocks);
+            assert!(blocks.noted(0).is_some_and(|(_, value)| value == "old!?"));
             let mut found = Vec::new();
             let all: Result<(), ()> = frozen.drain(|_, entries| {
                 found.extend(entries.iter().map(|(_, value)| value.clone()));

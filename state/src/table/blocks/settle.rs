@@ -326,6 +326,20 @@ mod tests {
     }
 
     #[test]
+    fn what_was_kept_for_an_earlier_snapshot_does_not_count_for_the_next_one() {
+        let mut blocks = tens();
+        let first = blocks.freeze(None);
+        (0..2).for_each(|at| add_one(&mut blocks, at));
+        let before = live(&mut blocks);
+        drop(first);
+        let second = blocks.freeze(None);
+        (0..KEPT_MAX).for_each(|at| add_one(&mut blocks, at));
+        blocks.put_pending();
+        assert!(!blocks.is_settled(0));
+        assert_eq!(drained(second), before);
+    }
+
+    #[test]
     fn each_snapshot_has_what_changed_before_it() {
         let mut blocks = tens();
         let before = live(&mut blocks);
