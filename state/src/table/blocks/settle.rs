@@ -33,7 +33,7 @@ impl<V> Pending<V> {
     }
 }
 
-/// The open snapshot that values can be kept for, and what its slot says.
+/// The one open snapshot that is still to get a block, and what its slot says: values can be kept for it.
 struct Keeper<'a, K, V> {
     side: &'a Side<K, V>,
     state: State<Kept<V>>,
@@ -126,7 +126,7 @@ impl<K: Clone, V: Clone, X> Blocks<K, V, X> {
         Ok(())
     }
 
-    /// None if the block is settled with all snapshots, or is to be settled first.
+    /// None if the block is settled with all snapshots, or is to be.
     #[inline]
     fn keeper(&self, number: usize) -> Option<Keeper<'_, K, V>> {
         let (block, cell) = (self.block(number), self.cell(number));

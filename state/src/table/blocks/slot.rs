@@ -27,7 +27,7 @@ use std::{
 
 use super::sync::{Arc, AtomicPtr, yield_now};
 
-/// One block `B` of one snapshot, of which values may be kept: `V` is the last of them.
+/// One block `B` of one snapshot, of which values may be kept in a `V`.
 #[derive(Debug)]
 pub(super) struct Slot<B, V> {
     /// Null when free; or an address which tells the state, as below; or what [`Arc::into_raw`] made of the block that
@@ -37,7 +37,7 @@ pub(super) struct Slot<B, V> {
     kept: PhantomData<fn() -> V>,
 }
 
-/// An address with this bit is one more than that of the last value that was kept.
+/// An address with this bit is one more than that of what is kept.
 const KEPT: usize = 1;
 const READING: usize = 2;
 const TAKEN: usize = 6;
@@ -47,12 +47,20 @@ const WRITING: usize = 10;
 #[derive(Debug)]
 pub(super) enum State<V> {
     Free,
-    /// Values have been changed, of which this was the last.
+    /// Values have been changed, and are kept here as they were.
     Kept(NonNull<V>),
     Reading,
     /// Given or taken: the task owes nothing.
     Settled,
 }
+
+impl<V> Clone for State<V> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<V> Copy for State<V> {}
 
 /// What the writer gets.
 #[derive(Debug)]
@@ -64,16 +72,8 @@ pub(super) enum Claim<B, V> {
     Taken,
 }
 
-impl<V> Clone for State<V> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<V> Copy for State<V> {}
-
 impl<B, V> Slot<B, V> {
-    pub(super) const ALIGNED: () = assert!(align_of::<B>() >= 4 && align_of::<V>() >= 4);
+    const ALIGNED: () = assert!(align_of::<B>() >= 4 && align_of::<V>() >= 4);
 
     pub(super) fn new() -> Self {
         const { Self::ALIGNED };
