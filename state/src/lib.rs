@@ -61,8 +61,8 @@
 //!
 //! A `u64` key with an `i64` value takes some 25 bytes: 16 for the entry, 5 for its place in an index, and
 //! room for growth; a value of another size takes its size and these 9. After a snapshot the first
-//! three values that change in a block of 4 KiB are kept one by one, and the next change copies the block aside, unless the
-//! snapshot has been written up to there. With uniform keys that is nearly every block in the end, so a
+//! write to a block of 4 KiB copies the block aside, unless the snapshot has been written up to there; but in one batch only
+//! some blocks are copied, and of others up to three values that change. With uniform keys that is nearly every block in the end, so a
 //! snapshot costs the task up to as much as copying the table once, spread over many batches, and memory for a second
 //! one, which is kept for the next snapshot. Lists and maps are shared with the snapshot in chunks.
 //!

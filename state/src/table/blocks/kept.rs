@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Right after a snapshot nearly every update is the first one to its block. To copy the whole block for it takes some
-//! microseconds, and a batch of such updates would stop the task for milliseconds. To keep a value takes a tenth.
-//! Blocks that are written to more often are copied all the same, but hardly in the same batch.
+//! microseconds, and a batch of such updates would stop the task for milliseconds. To keep a value takes a tenth. In the
+//! end most blocks are copied all the same, so this is for when there were many copies just now.
 
 use std::{mem::MaybeUninit, ptr::NonNull};
 

@@ -82,6 +82,8 @@ pub(crate) struct Blocks<K, V, X> {
     pressed: usize,
     notes: Notes<K, V>,
     pending: Option<Pending<V>>,
+    /// How many blocks were copied since the last prefetch.
+    copies: usize,
 }
 
 struct Chunk<K, V, X> {
@@ -141,6 +143,7 @@ impl<K: Clone, V: Clone, X> Blocks<K, V, X> {
             pressed: 0,
             notes: Notes::new(),
             pending: None,
+            copies: 0,
         }
     }
 

@@ -66,6 +66,7 @@ impl<K: Clone, V: Clone, X> Blocks<K, V, X> {
     /// Forgets all that was noted.
     pub(crate) fn forget(&mut self) {
         self.put_pending();
+        self.copies = 0;
         self.notes.notes.clear();
         self.notes.good_for = GoodFor::Writing;
     }

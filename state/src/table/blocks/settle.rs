@@ -1,8 +1,8 @@
 //! What comes before the task's writes: open snapshots get, or keep, what they have not read yet.
 //!
 //! Once in an epoch a block is settled: each snapshot that wants it has read it, or is given it. After that the task
-//! writes in place. Before, and as long as it changes only values, and few of them, it keeps each for the snapshot
-//! as it was ([`kept`](super::kept)), which spares it the copy of a whole block. The writer may come for the block at
+//! writes in place. Where it has copied many blocks just now, and changes only few values of another, it keeps these for
+//! the snapshot as they were ([`kept`](super::kept)), which spares it the copy for now. The writer may come for the block at
 //! any moment but those in which the task swaps two values. So what is lent is a clone, and it gets to its place when
 //! its user is through with it: with the next call.
 
@@ -19,6 +19,10 @@ use super::{
     slot::State,
     sync::Arc,
 };
+
+/// So many blocks are copied after a [prefetch](Blocks::forget) before values are kept: it is cheaper in the end, and a
+/// copy takes one or two microseconds. The tests are about what is kept.
+const COPIES_AT_ONCE: usize = if cfg!(any(test, loom)) { 0 } else { 16 };
 
 /// What an entry has from now on, whose block is not settled: not in its place yet, as somebody may be changing it.
 pub(super) struct Pending<V> {
@@ -63,7 +67,9 @@ impl<K: Clone, V: Clone, X> Blocks<K, V, X> {
             return true;
         }
         self.put_pending();
-        if let Some(Keeper { state, .. }) = self.keeper(number) {
+        if self.copies >= COPIES_AT_ONCE
+            && let Some(Keeper { state, .. }) = self.keeper(number)
+        {
             if let State::Kept(kept) = state {
                 fetch(kept.as_ptr()); // by the time that the next value is put there
             }
@@ -217,6 +223,7 @@ impl<K: Clone, V: Clone, X> Blocks<K, V, X> {
             cell.live.store(mine, Ordering::Release);
             drop(ManuallyDrop::into_inner(live)); // the count of the cell
         }
+        self.copies += usize::from(copy.is_some() || left);
         for unused in copy.into_iter().chain(mine) {
             self.recycle.done_with(unused); // if the writer was faster
         }
