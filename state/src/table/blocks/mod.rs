@@ -60,7 +60,7 @@ use frozen::Side;
 pub(crate) use frozen::{BlockId, ByGroup, Frozen};
 use noted::Notes;
 pub(crate) use noted::Spot;
-use settle::Pending;
+use settle::{COPIES_AT_ONCE, Pending};
 use slabs::SlabVec;
 pub(crate) use slabs::Slabs;
 use sync::{Arc, AtomicPtr, AtomicU64, fence};
@@ -82,8 +82,8 @@ pub(crate) struct Blocks<K, V, X> {
     pressed: usize,
     notes: Notes<K, V>,
     pending: Option<Pending<V>>,
-    /// How many blocks were copied since the last prefetch.
-    copies: usize,
+    /// How many blocks may be copied until the next prefetch, before values are kept instead.
+    copies_left: usize,
 }
 
 struct Chunk<K, V, X> {
@@ -143,7 +143,7 @@ impl<K: Clone, V: Clone, X> Blocks<K, V, X> {
             pressed: 0,
             notes: Notes::new(),
             pending: None,
-            copies: 0,
+            copies_left: COPIES_AT_ONCE,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::{fmt, ptr::NonNull};
 
-use super::{Blocks, block_in, fetch};
+use super::{Blocks, block_in, fetch, settle::COPIES_AT_ONCE};
 
 /// Where an entry is, until the table is written to.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -66,7 +66,7 @@ impl<K: Clone, V: Clone, X> Blocks<K, V, X> {
     /// Forgets all that was noted.
     pub(crate) fn forget(&mut self) {
         self.put_pending();
-        self.copies = 0;
+        self.copies_left = COPIES_AT_ONCE;
         self.notes.notes.clear();
         self.notes.good_for = GoodFor::Writing;
     }

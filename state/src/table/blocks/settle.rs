@@ -22,7 +22,7 @@ use super::{
 
 /// So many blocks are copied after a [prefetch](Blocks::forget) before values are kept: it is cheaper in the end, and a
 /// copy takes one or two microseconds. The tests are about what is kept.
-const COPIES_AT_ONCE: usize = if cfg!(any(test, loom)) { 0 } else { 16 };
+pub(super) const COPIES_AT_ONCE: usize = if cfg!(any(test, loom)) { 0 } else { 16 };
 
 /// What an entry has from now on, whose block is not settled: not in its place yet, as somebody may be changing it.
 pub(super) struct Pending<V> {
@@ -67,7 +67,7 @@ impl<K: Clone, V: Clone, X> Blocks<K, V, X> {
             return true;
         }
         self.put_pending();
-        if self.copies >= COPIES_AT_ONCE
+        if self.copies_left == 0
             && let Some(Keeper { state, .. }) = self.keeper(number)
         {
             if let State::Kept(kept) = state {
@@ -223,7 +223,8 @@ impl<K: Clone, V: Clone, X> Blocks<K, V, X> {
             cell.live.store(mine, Ordering::Release);
             drop(ManuallyDrop::into_inner(live)); // the count of the cell
         }
-        self.copies += usize::from(copy.is_some() || left);
+        let is_copied = copy.is_some() || left;
+        self.copies_left = self.copies_left.saturating_sub(is_copied.into());
         for unused in copy.into_iter().chain(mine) {
             self.recycle.done_with(unused); // if the writer was faster
         }
