@@ -107,8 +107,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         file: SETTLE,
-        from: "        self.put_pending();\n        if let Some(Keeper { state, .. })",
-        to: "        if let Some(Keeper { state, .. })",
+        from: "        self.put_pending();\n        if self.copies_left == 0",
+        to: "        if self.copies_left == 0",
         test: STATE,
         why: "a value that was lent is lost when another one is",
     },
