@@ -13,8 +13,8 @@ use crate::{
 
 /// One value per key, and per namespace `N` if the state has such.
 ///
-/// In memory the value stands in the hash table itself. After a snapshot the first writes clone the value, and
-/// a few later ones all of a block of up to 256 entries, so a value that owns much memory (a long `Vec`, a map) is better
+/// In memory the value stands in the hash table itself. After a snapshot the first write to a block of up to 256
+/// entries clones the block, or where many were cloned just now, the value; so a value that owns much memory (a long `Vec`, a map) is better
 /// an `Arc` of it, or a [`ListState`](crate::ListState) or [`MapState`](crate::MapState).
 ///
 /// In a snapshot: the value as postcard, behind its stamp if it expires.

@@ -54,73 +54,66 @@ fn live(blocks: &mut Blocks<u8, Box<u8>, ()>) -> Vec<u8> {
     blocks.iter().flat_map(values).collect()
 }
 
+/// The same by a writer that takes all blocks aside before it reads them.
+fn drained_from_copies(mut frozen: Frozen<u8, Box<u8>>) -> Vec<Entry> {
+    frozen.take_aside();
+    drained(frozen)
+}
+
+/// The task writes while a snapshot is written, which gets both blocks as they were; and then has these values itself.
+fn beside_a_writer(
+    write: fn(Frozen<u8, Box<u8>>) -> Vec<Entry>,
+    expected: &'static [u8],
+    task: impl Fn(&mut Blocks<u8, Box<u8>, ()>) + Send + Sync + 'static,
+) {
+    interleaved(move || {
+        let mut blocks = two_blocks();
+        let frozen = blocks.freeze(None);
+        let writer = thread::spawn(move || write(frozen));
+        task(&mut blocks);
+        let found = writer.join().expect("the writer does not panic");
+        assert_eq!(values(&found), [0, 0]);
+        assert_eq!(live(&mut blocks), expected);
+    });
+}
+
 /// The writer gets both blocks as they were, whichever of both comes first to which.
 #[test]
 fn later_writes_are_invisible_to_a_snapshot() {
-    interleaved(|| {
-        let mut blocks = two_blocks();
-        let frozen = blocks.freeze(None);
-        let writer = thread::spawn(move || drained(frozen));
-        set(&mut blocks, 0, 1);
-        set(&mut blocks, 1, 2);
-        set(&mut blocks, 0, 3);
-        let found = writer.join().expect("the writer does not panic");
-        assert_eq!(values(&found), [0, 0]);
-        assert_eq!(live(&mut blocks), [3, 2]);
+    beside_a_writer(drained, &[3, 2], |blocks| {
+        set(blocks, 0, 1);
+        set(blocks, 1, 2);
+        set(blocks, 0, 3);
     });
 }
 
 /// The same with a writer that takes all blocks aside before it reads them.
 #[test]
 fn later_writes_are_invisible_to_a_pressed_snapshot() {
-    interleaved(|| {
-        let mut blocks = two_blocks();
-        let mut frozen = blocks.freeze(None);
-        let writer = thread::spawn(move || {
-            frozen.take_aside();
-            drained(frozen)
-        });
-        set(&mut blocks, 0, 1);
-        set(&mut blocks, 1, 2);
-        let found = writer.join().expect("the writer does not panic");
-        assert_eq!(values(&found), [0, 0]);
-        assert_eq!(live(&mut blocks), [1, 2]);
+    beside_a_writer(drained_from_copies, &[1, 2], |blocks| {
+        set(blocks, 0, 1);
+        set(blocks, 1, 2);
     });
 }
 
 /// Values that change are kept, and those of a block that changes once more are copied with it.
 #[test]
 fn values_that_change_are_kept_as_they_were() {
-    interleaved(|| {
-        let mut blocks = two_blocks();
-        let frozen = blocks.freeze(None);
-        let writer = thread::spawn(move || drained(frozen));
-        change(&mut blocks, 0, 1);
+    beside_a_writer(drained, &[3, 2], |blocks| {
+        change(blocks, 0, 1);
         assert_eq!(**blocks.value(Spot::At(0, 0)), 1);
-        change(&mut blocks, 1, 2);
-        change(&mut blocks, 0, 3);
-        let found = writer.join().expect("the writer does not panic");
-        assert_eq!(values(&found), [0, 0]);
-        assert_eq!(live(&mut blocks), [3, 2]);
+        change(blocks, 1, 2);
+        change(blocks, 0, 3);
     });
 }
 
 /// The same with a writer that takes all blocks aside before it reads them.
 #[test]
 fn a_pressed_snapshot_takes_blocks_aside_as_they_were() {
-    interleaved(|| {
-        let mut blocks = two_blocks();
-        let mut frozen = blocks.freeze(None);
-        let writer = thread::spawn(move || {
-            frozen.take_aside();
-            drained(frozen)
-        });
-        change(&mut blocks, 0, 1);
-        change(&mut blocks, 0, 2);
-        change(&mut blocks, 1, 3);
-        let found = writer.join().expect("the writer does not panic");
-        assert_eq!(values(&found), [0, 0]);
-        assert_eq!(live(&mut blocks), [2, 3]);
+    beside_a_writer(drained_from_copies, &[2, 3], |blocks| {
+        change(blocks, 0, 1);
+        change(blocks, 0, 2);
+        change(blocks, 1, 3);
     });
 }
 
@@ -145,16 +138,10 @@ fn a_snapshot_is_opened_while_values_are_kept_for_another() {
 /// An entry whose value is taken goes after its block was copied, and one whose value is changed stays.
 #[test]
 fn values_that_are_lent_are_kept_as_they_were() {
-    interleaved(|| {
-        let mut blocks = two_blocks();
-        let frozen = blocks.freeze(None);
-        let writer = thread::spawn(move || drained(frozen));
+    beside_a_writer(drained, &[1], |blocks| {
         let one = |value: &mut Option<Box<u8>>| *value = Some(Box::new(1));
         blocks.lend(Spot::At(0, 0), one, |_, _, ()| {});
         blocks.lend(Spot::At(1, 0), |value| *value = None, |_, _, ()| {});
-        let found = writer.join().expect("the writer does not panic");
-        assert_eq!(values(&found), [0, 0]);
-        assert_eq!(live(&mut blocks), [1]);
     });
 }
 

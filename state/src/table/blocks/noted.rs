@@ -2,7 +2,7 @@
 
 use std::{fmt, ptr::NonNull};
 
-use super::{Blocks, block_in, fetch, settle::COPIES_AT_ONCE};
+use super::{Blocks, block_in, fetch, is_wanted, settle::COPIES_AT_ONCE};
 
 /// Where an entry is, until the table is written to.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -103,7 +103,7 @@ impl<K: Clone, V: Clone, X> Blocks<K, V, X> {
                 fetch(entry.as_ptr());
                 if block.settled != *epoch {
                     are_settled = false;
-                    for side in &*open {
+                    for side in open.iter().filter(|side| is_wanted(side)) {
                         side.fetch(number as usize);
                     }
                 }
