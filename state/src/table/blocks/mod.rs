@@ -9,7 +9,7 @@
 //! A snapshot is a number, the epoch. Each block knows in which epoch it was last settled. Before it writes in
 //! a later epoch, the task settles with the open snapshots ([`slot`]): it copies the block aside for those that have
 //! not read it, and then writes in place. Where a writer is just reading in place, the task leaves the block to it and
-//! goes on with the copy. The first few values that change in a block are not worth a copy: each is kept as it was
+//! goes on with the copy. Where it has copied many blocks just now, it keeps single values of others as they were instead
 //! ([`settle`]). So the task never waits for a writer, and a writer for no more than the swap of two values.
 //!
 //! What makes the pointers sound:
@@ -81,6 +81,7 @@ pub(crate) struct Blocks<K, V, X> {
     /// First writes in this epoch, as long as a snapshot was open.
     pressed: usize,
     notes: Notes<K, V>,
+    /// A value that was lent and is not in its place yet.
     pending: Option<Pending<V>>,
     /// How many blocks may be copied until the next prefetch, before values are kept instead.
     copies_left: usize,
