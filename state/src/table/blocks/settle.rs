@@ -20,9 +20,9 @@ use super::{
     sync::Arc,
 };
 
-/// So many blocks are copied after a [prefetch](Blocks::forget) before values are kept: it is cheaper in the end, and a
+/// So many blocks are copied after a [prefetch](Blocks::forget) before values are kept: it is cheaper in the end, but a
 /// copy takes one or two microseconds. The tests are about what is kept.
-pub(super) const COPIES_AT_ONCE: usize = if cfg!(any(test, loom)) { 0 } else { 16 };
+pub(super) const COPIES_AT_ONCE: usize = if cfg!(any(test, loom)) { 0 } else { 4 };
 
 /// What an entry has from now on, whose block is not settled: not in its place yet, as somebody may be changing it.
 pub(super) struct Pending<V> {
