@@ -19,9 +19,6 @@ use crate::{
     table::{self, BlockId, Lookup, Spot, Table},
 };
 
-/// So many entries are loaded at once.
-const TOGETHER: u64 = 256;
-
 /// A state in the registry, its kind erased.
 pub(crate) trait KeyedState<K>: Any + Send {
     /// Where its entries are.
@@ -370,37 +367,61 @@ impl<K: Key, S: Data, N: Key> AnyTable<K> for KeyedTable<K, S, N> {
 
     fn load(&mut self, group: KeyGroup, entries: u64, bytes: &mut &[u8]) -> Result<(), Unreadable> {
         let number = self.place.number_of(group);
-        let room = usize::try_from(TOGETHER.min(entries)).expect("it is small");
-        let (mut hashes, mut loaded) = (Vec::with_capacity(room), Vec::with_capacity(room));
-        let mut left = entries;
-        while left > 0 {
-            let together = left.min(TOGETHER);
-            for _ in 0..together {
-                let address = Address::<K, N>::decode(bytes).map_err(|_| Unreadable::Key)?;
-                let hash = address.key_hash();
-                if self.place.group(K::GROUPING, hash) != group {
-                    return Err(Unreadable::Key);
-                }
-                let stored = match &self.read {
-                    Some(read) => read(bytes),
-                    None => schema::take(bytes),
-                };
-                hashes.push(hash);
-                loaded.push((address, stored.map_err(Unreadable::Value)?));
-            }
-            match &mut self.road {
-                Road::Memory(table) => table.load(number, &hashes, &mut loaded),
-                Road::Encoded(cache) => {
-                    for (hash, (address, stored)) in hashes.iter().zip(loaded.drain(..)) {
-                        let set = cache.set(number, *hash, &address, Some(stored));
-                        set.map_err(Unreadable::NotKept)?;
+        let (place, read) = (&self.place, self.read.as_deref());
+        let is_there = |hash: &KeyHash| place.group(K::GROUPING, *hash) == group;
+        let mut rest = *bytes;
+        let mut left = usize::try_from(entries).unwrap_or(usize::MAX);
+        match &mut self.road {
+            Road::Memory(table) => {
+                while left > 0 {
+                    let mut incoming = table.incoming(left);
+                    let filled = incoming.fill(|| decode(read, is_there, &mut rest));
+                    if !incoming.hashes().iter().all(is_there) {
+                        return Err(Unreadable::Key);
                     }
+                    filled?;
+                    left -= incoming.hashes().len();
+                    table.load(number, incoming);
                 }
             }
-            hashes.clear();
-            left -= together;
+            Road::Encoded(cache) => {
+                for _ in 0..left {
+                    let (address, stored) = decode(read, is_there, &mut rest)?;
+                    let hash = address.key_hash();
+                    if !is_there(&hash) {
+                        return Err(Unreadable::Key);
+                    }
+                    let set = cache.set(number, hash, &address, Some(stored));
+                    set.map_err(Unreadable::NotKept)?;
+                }
+            }
         }
+        *bytes = rest;
         Ok(())
+    }
+}
+
+/// Takes an entry from the front of `bytes`. Where its key belongs is asked only if the value cannot be read.
+#[inline]
+fn decode<K: Key, S: Data, N: Key>(
+    read: Option<&Read<S>>,
+    is_there: impl Fn(&KeyHash) -> bool,
+    bytes: &mut &[u8],
+) -> Result<(Address<K, N>, S), Unreadable> {
+    let address = Address::decode(bytes).map_err(|_| Unreadable::Key)?;
+    let stored = match read {
+        None => schema::take(bytes),
+        Some(read) => {
+            let mut rest = *bytes; // so that `bytes` can be in registers
+            let stored = read(&mut rest);
+            *bytes = rest;
+            stored
+        }
+    };
+    match stored {
+        Ok(stored) => Ok((address, stored)),
+        Err(error) if is_there(&address.key_hash()) => Err(Unreadable::Value(error)),
+        Err(_) => Err(Unreadable::Key),
     }
 }
 

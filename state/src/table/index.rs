@@ -7,6 +7,7 @@
 //! tombstones. For this and for growing, hashes are computed again from the keys.
 
 use allocator_api2::{boxed::Box, vec::Vec};
+use cutwater_keygroups::KeyHash;
 use wide::u16x8;
 
 use super::blocks::Slabs;
@@ -88,6 +89,45 @@ impl Index {
                 None
             }
         }
+    }
+
+    /// Adds a position for each hash, counted from `first`, for which there is room; up to the one at which the same key
+    /// stands as at one that is there already, as `is_same` says of two positions. Returns how many it has added.
+    pub(super) fn insert_new(
+        &mut self,
+        hashes: &[KeyHash],
+        first: usize,
+        is_same: impl Fn(usize, usize) -> bool,
+    ) -> usize {
+        for (added, hash) in hashes.iter().enumerate() {
+            let (hash, position) = (hash.lower(), first + added);
+            let home = self.home_of(hash);
+            let bucket = &mut self.buckets[home];
+            match bucket.room() {
+                // Nearly always; the rest is out of the way.
+                Some(empty) if bucket.tagged(tag(hash)) == 0 => {
+                    bucket.0[empty] = slot(hash, position);
+                }
+                _ => {
+                    if self.is_known(hash, position, &is_same) {
+                        return added;
+                    }
+                }
+            }
+        }
+        hashes.len()
+    }
+
+    /// Whether the key at this position stands at another one; adds the position if not.
+    #[cold]
+    fn is_known(
+        &mut self,
+        hash: u32,
+        position: usize,
+        is_same: &impl Fn(usize, usize) -> bool,
+    ) -> bool {
+        let found = self.find_or_insert(hash, position, |other| is_same(other, position));
+        found.is_some()
     }
 
     /// The position that is looked for and its place, or else the place, an empty one, where the search ends.

@@ -57,8 +57,8 @@ pub(crate) struct Table<K, V> {
 #[derive(Debug)]
 struct Header {
     index: Index,
-    /// Room is made for so many entries, once there is one: a restore knows how many will come.
-    room: u16,
+    /// About so many entries will come, as a restore knows: room is made for them, once there is one.
+    expected: u32,
     /// How many directory bits all its entries have in common.
     depth: u32,
     /// A block for more entries whose hashes agree in all bits that could tell them apart.
@@ -327,7 +327,7 @@ impl<K: Key, V: Clone> Table<K, V> {
         let group = u16::try_from(group).expect("groups are numbered in 16 bits");
         let header = Header {
             index: Index::with_room_for(1, self.blocks.slabs()),
-            room: 0,
+            expected: 0,
             depth,
             next: None,
         };
@@ -348,10 +348,17 @@ impl<K: Key, V: Clone> Table<K, V> {
     /// Makes room in a block for so many entries altogether.
     #[inline]
     fn reserve(entries: &mut Entries<K, V>, header: &mut Header, count: usize) {
-        let count = count.max(header.room.into());
+        let count = count.max(Self::room(header));
         if count > entries.capacity() {
             entries.reserve_exact(Self::capacity_for(count) - entries.len());
         }
+        Self::reserve_index(entries, header, count);
+    }
+
+    /// Makes room in the index alone.
+    #[inline]
+    fn reserve_index(entries: &Entries<K, V>, header: &mut Header, count: usize) {
+        let count = count.max(Self::room(header));
         if !header.index.has_room_for(count) {
             let mut index = Index::with_room_for(count, entries.allocator());
             for (at, entry) in entries.iter().enumerate() {
@@ -359,6 +366,12 @@ impl<K: Key, V: Clone> Table<K, V> {
             }
             header.index = index;
         }
+    }
+
+    /// Room for the entries that a block expects, some more by chance, and no more than it can have.
+    fn room(header: &Header) -> usize {
+        let expected = header.expected as usize;
+        (expected + expected / 16).min(Self::FULL)
     }
 
     /// Room for so many entries or a few more: powers of two in small blocks, so that 32768 groups with
@@ -388,26 +401,16 @@ impl<K: Key, V: Clone> Table<K, V> {
             return false;
         }
 
-        let directory = &mut self.groups[group];
-        if directory.len() == 1 << depth {
-            directory.extend_from_within(..);
-        }
-        let common = (hashes[0] >> HOME_BITS) as usize & ((1 << depth) - 1);
-        let second = self.add_block(group, depth + 1);
-        let ones = self.groups[group][common | 1 << depth..].iter_mut();
-        for number in ones.step_by(2 << depth) {
-            *number = second;
-        }
+        let second = self.divide(group, first, (hashes[0] >> HOME_BITS) as usize);
         let mut moving = Vec::with_capacity(hashes.len());
         for &number in &chain {
             self.blocks.modify(number, |entries, header| {
                 let slabs = entries.allocator().clone();
                 header.index = Index::with_room_for(1, &slabs);
                 moving.extend(mem::replace(entries, Entries::new_in(slabs)));
-                (header.room, header.depth) = (0, depth + 1);
+                header.depth = depth + 1;
             });
         }
-        let second = second as usize;
         let ones = hashes.iter().filter(|&&hash| bits(hash) & 1 == 1).count();
         for (number, count) in [(first, hashes.len() - ones), (second, ones)] {
             let room = count.min(Self::FULL);
@@ -422,6 +425,30 @@ impl<K: Key, V: Clone> Table<K, V> {
             self.append(number, hash, entry);
         }
         true
+    }
+
+    /// Adds a block for those keys of `first` whose next bit is one, and returns its number. The lowest bits of
+    /// `prefix` are what all keys of `first` have in common.
+    fn divide(&mut self, group: usize, first: usize, prefix: usize) -> usize {
+        let Header {
+            depth, expected, ..
+        } = *self.header(first);
+        let directory = &mut self.groups[group];
+        if directory.len() == 1 << depth {
+            directory.extend_from_within(..);
+        }
+        let second = self.add_block(group, depth + 1);
+        let common = prefix & ((1 << depth) - 1);
+        let ones = self.groups[group][common | 1 << depth..].iter_mut();
+        for number in ones.step_by(2 << depth) {
+            *number = second;
+        }
+        let second = second as usize;
+        for number in [first, second] {
+            let header = self.blocks.extra_mut(number);
+            (header.depth, header.expected) = (depth + 1, expected / 2);
+        }
+        second
     }
 
     /// Adds a block to the end of a chain.

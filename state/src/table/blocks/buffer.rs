@@ -195,6 +195,35 @@ fn clone_onto<T: Clone>(entries: &[T], copy: &mut SlabVec<T>) {
     unsafe { copy.set_len(copy.len() + entries.len()) };
 }
 
+/// Adds so many entries, which `next` makes, up to the first that it cannot. If it panics, those before it are leaked.
+///
+/// A `push` asks at each entry whether there is room, and keeps less in registers.
+#[inline]
+pub(crate) fn extend<T, E>(
+    entries: &mut SlabVec<T>,
+    count: usize,
+    mut next: impl FnMut() -> Result<T, E>,
+) -> Result<(), E> {
+    entries.reserve(count);
+    let there = entries.len();
+    let mut made = 0;
+    let room = &mut entries.spare_capacity_mut()[..count];
+    let mut result = Ok(());
+    for place in room {
+        match next() {
+            Ok(entry) => place.write(entry),
+            Err(error) => {
+                result = Err(error);
+                break;
+            }
+        };
+        made += 1;
+    }
+    // SAFETY: so many have been written after those which were there.
+    unsafe { entries.set_len(there + made) };
+    result
+}
+
 fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }

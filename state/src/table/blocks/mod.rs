@@ -54,8 +54,8 @@ use std::{
     sync::atomic::{AtomicU16, Ordering},
 };
 
-pub(crate) use buffer::Entries;
 use buffer::{Buffer, Recycle};
+pub(crate) use buffer::{Entries, extend};
 use frozen::Side;
 pub(crate) use frozen::{BlockId, ByGroup, Frozen};
 use noted::Notes;
