@@ -1,7 +1,7 @@
 //! The tests of state in RocksDB: they take libclang, and minutes to build the first time.
 //!
-//! So they are a stage of their own, with a feature that no other stage has. A compiler cache is used where there is
-//! one.
+//! So they are a stage of their own, with a feature that no other stage has. Clang and a compiler cache are used where
+//! there are such.
 
 use std::{env, process::Command};
 
@@ -75,15 +75,24 @@ pub(super) fn rocksdb(workspace: &Workspace) -> Outcome {
     }
 }
 
-/// Cargo, which compiles C and C++ through a cache if there is one.
+/// Cargo, which compiles C and C++ with clang if there is one, as that takes half as long as gcc without optimising; and
+/// through a cache if there is one.
 fn cargo_for(command: &[&str], packages: &[&str], rest: &[&str]) -> Command {
     let mut cargo = cargo();
     cargo.args(command).args(packages).args(rest);
-    if installed(Command::new("ccache").arg("--version")) {
-        for (variable, compiler) in [("CC", "cc"), ("CXX", "c++")] {
-            if env::var_os(variable).is_none() {
-                cargo.env(variable, format!("ccache {compiler}"));
-            }
+    let cache = if installed(Command::new("ccache").arg("--version")) {
+        "ccache "
+    } else {
+        ""
+    };
+    let compilers = if libclang::has_compiler() {
+        ["clang", "clang++"]
+    } else {
+        ["cc", "c++"]
+    };
+    for (variable, compiler) in ["CC", "CXX"].into_iter().zip(compilers) {
+        if env::var_os(variable).is_none() {
+            cargo.env(variable, format!("{cache}{compiler}"));
         }
     }
     cargo
