@@ -163,10 +163,17 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         file: LOAD,
-        from: "entries.get(at).is_some_and(|(found, _)| *found == key)",
-        to: "false && at > entries.len()",
+        from: "key(one) == key(other)",
+        to: "one > other && key(one) == key(other)",
         test: STATE,
         why: "a key that a snapshot has twice stands in the table twice",
+    },
+    Mutant {
+        file: LOAD,
+        from: "if depth < common && expected > Self::FULL / 2",
+        to: "if depth > common && expected > Self::FULL / 2",
+        test: STATE,
+        why: "what was a block is cut by another measure when it is restored",
     },
     Mutant {
         file: TABLE,

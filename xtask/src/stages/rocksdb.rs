@@ -75,8 +75,8 @@ pub(super) fn rocksdb(workspace: &Workspace) -> Outcome {
     }
 }
 
-/// Cargo, which compiles C and C++ with clang if there is one, as that takes half as long as gcc without optimising; and
-/// through a cache if there is one.
+/// Cargo, which compiles C and C++ with clang if there is one, as that is quicker than gcc where nothing is optimised;
+/// and through a cache if there is one.
 fn cargo_for(command: &[&str], packages: &[&str], rest: &[&str]) -> Command {
     let mut cargo = cargo();
     cargo.args(command).args(packages).args(rest);
